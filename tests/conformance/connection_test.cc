@@ -46,7 +46,7 @@ TEST_P(ConnectionSetUp, BothSidesKnowAnAddressOfTheOther) {
   EXPECT_FALSE(server.queue_pair().peer_address().empty());
 }
 
-TEST_P(ConnectionSetUp, ConnectedIsToldOnce) {
+TEST_P(ConnectionSetUp, ReportsOnceThatItIsConnected) {
   connect(client, server);
   barrier(client, server);
   barrier(server, client);

@@ -1,4 +1,4 @@
-// What a peer may touch, and what happens when it tries more.
+// Tests which memory a peer may touch, and how it fails when it tries more.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -54,7 +54,8 @@ class Exposure : public ProviderTest {
     EXPECT_FALSE(std::ranges::equal(brought, std::span(secret).first(kSize)));
   }
 
-  // Of the server's. A peer that did it nevertheless would end the connection, or with siw be let.
+  // The server's memory. A peer that did it nevertheless would end the connection, or with siw be
+  // let.
   bool can_be_invalidated() {
     return server.queue_pair().capabilities().reports_invalidated_handle;
   }
@@ -285,7 +286,7 @@ TEST_P(Exposure, ThousandTagsAreAllDifferentAndDoNotCount) {
     revoke(server, room.tag);
     EXPECT_NE(room.address, reinterpret_cast<std::uintptr_t>(server.memory(0, 1).data()));
   }
-  // Of a thousand random numbers of 32 bits two are alike once in 8,600 runs, and six never.
+  // Two of a thousand random numbers of 32 bits are alike once in 8,600 runs, and six never.
   EXPECT_GE(tags.size(), 998U);
   EXPECT_GT(addresses.size(), 990U) << "addresses are random as well";
   const auto most = std::ranges::max_element(

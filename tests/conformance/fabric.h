@@ -33,13 +33,14 @@ class Fabric {
   virtual bool chooses_tags() const { return true; }
   // A Send that may be copied is, if it is small.
   virtual bool copies_sends() const { return true; }
-  // Whoever's memory or Receive a peer's mistake was about is told so, not only of the end.
+  // The side whose memory or Receive a peer's mistake was about learns of the mistake, not only of
+  // the end.
   virtual bool tells_mistakes() const { return true; }
   // Memory that is exposed for writing cannot be read.
   virtual bool knows_who_may_read() const { return true; }
   // A tag of one connection cannot be invalidated by another one.
   virtual bool knows_whose_tag_it_is() const { return true; }
-  // A message that finds no Receive is sent again, if the peer was told so.
+  // A message that finds no Receive is sent again, if the peer has set that up.
   virtual bool sends_again() const { return false; }
   // A shared Receive comes back when its connection ends in the middle of a message.
   virtual bool keeps_shared_receives() const { return true; }

@@ -1,4 +1,4 @@
-// What the tests of the suite share: two connected queue pairs with memory, and ways to say things
+// The tests of the suite share this: two connected queue pairs with memory, and ways to say things
 // briefly.
 #ifndef RPCRDMA_TESTS_CONFORMANCE_FIXTURE_H_
 #define RPCRDMA_TESTS_CONFORMANCE_FIXTURE_H_
@@ -52,7 +52,7 @@ class End {
   work::RegionId region_{};
 };
 
-// What the two sides tell each other in the set-up.
+// The two sides tell each other this in the set-up.
 struct PrivateData {
   std::vector<std::byte> client{}, server{};
 };
@@ -73,8 +73,8 @@ class ProviderTest : public testing::TestWithParam<FabricKind> {
   // Waits for `count` completions.
   std::vector<rdma::Completion> next(End& end, std::size_t count);
   bool pump_until(const std::function<bool()>& condition) { return fabric->pump_until(condition); }
-  // Exposes memory of an end. Of `client` and `server` the other has had a message behind it: only
-  // then a tag is sure to be good.
+  // Exposes memory of an end. The other one of `client` and `server` has had a message behind it:
+  // only then a tag is sure to be good.
   work::Remote expose(End& end, std::uint64_t offset, std::uint32_t size,
                       work::RemoteAccess access);
   void revoke(End& end, SteeringTag tag);

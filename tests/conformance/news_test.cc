@@ -1,4 +1,4 @@
-// Who asked to be told of news is told of everything that can be polled.
+// A listener for news is notified of everything that can be polled.
 #include "conformance/fixture.h"
 
 namespace rpcrdma::test {
@@ -26,17 +26,17 @@ class News : public ProviderTest {
     if (!tells_) GTEST_SKIP() << "this provider does not tell of news";
   }
   void TearDown() override {
-    client.destroy();  // before those who are told
+    client.destroy();  // before its listeners
     server.destroy();
     ProviderTest::TearDown();
   }
-  // As `end` would poll that is polled only when it was told.
+  // Polls `end` only when its listener was notified.
   rdma::Completion next_told(End& end) {
     std::optional<rdma::Completion> completion;
     EXPECT_TRUE(pump_until([&] {
       if (std::exchange(told_of(end), false)) completion = end.poll();
       return completion.has_value();
-    })) << "nobody was told";
+    })) << "nobody was notified";
     return completion.value_or(rdma::Completion{});
   }
   std::optional<LinkEvent> next_event_told(End& end) {
@@ -44,7 +44,7 @@ class News : public ProviderTest {
     EXPECT_TRUE(pump_until([&] {
       if (std::exchange(told_of(end), false)) event = end.queue_pair().poll_link();
       return event.has_value();
-    })) << "nobody was told";
+    })) << "nobody was notified";
     return event;
   }
   bool& told_of(End& end) { return &end == &client ? of_client_.is_told : of_server_.is_told; }
@@ -55,7 +55,7 @@ class News : public ProviderTest {
 };
 INSTANTIATE_TEST_SUITE_P(Provider, News, testing::ValuesIn(fabrics()), fabric_name);
 
-TEST_P(News, AreToldOfMessages) {
+TEST_P(News, AnnounceMessages) {
   for (std::uint64_t id = 1; id <= 3; ++id) {
     ASSERT_TRUE(server.post_empty_receive());
     ASSERT_TRUE(client.post(id, Send{}));
@@ -64,7 +64,7 @@ TEST_P(News, AreToldOfMessages) {
   }
 }
 
-TEST_P(News, AreToldOfWorkThatNeedsNoPeer) {
+TEST_P(News, AnnounceWorkThatNeedsNoPeer) {
   ASSERT_TRUE(server.post(1, Expose{server.slice(0, 100), RemoteAccess::kRead}));
   const rdma::Completion exposed = next_told(server);
   EXPECT_EQ(exposed.id, 1U);
@@ -73,14 +73,14 @@ TEST_P(News, AreToldOfWorkThatNeedsNoPeer) {
   EXPECT_EQ(next_told(server).id, 2U);
 }
 
-TEST_P(News, AreToldOfReads) {
+TEST_P(News, AnnounceReads) {
   const work::Remote source = expose(server, 0, 1000, RemoteAccess::kRead);
   ASSERT_TRUE(client.post(7, Read{client.slice(2000, 1000), source}));
   EXPECT_EQ(next_told(client).id, 7U);
 }
 
 // Work without a signal leaves its queue in silence.
-TEST_P(News, AreToldOfRoomInAQueueThatWasFull) {
+TEST_P(News, AnnounceRoomInAQueueThatWasFull) {
   const work::Remote room = expose(server, 0, 4096, RemoteAccess::kWrite);
   const auto post = [&] {
     const work::Slice from = client.slice(0, 4096);
@@ -96,7 +96,7 @@ TEST_P(News, AreToldOfRoomInAQueueThatWasFull) {
   EXPECT_TRUE(pump_until([&] { return std::exchange(told_of(client), false) && post(); }));
 }
 
-TEST_P(News, AreToldOfTheEndOnBothSides) {
+TEST_P(News, AnnounceTheEndOnBothSides) {
   ASSERT_TRUE(server.post_empty_receive());
   client.queue_pair().disconnect();
   EXPECT_EQ(next_event_told(client), LinkEvent::kDisconnected);

@@ -37,7 +37,7 @@ class RawVerbsPeer {
   bool await_answer();  // the other side has accepted: work can be posted
   bool confirm();       // tells the other side that the answer came; iWARP: nothing
 
-  // Of one buffer, whose contents do not matter. A Send for which the other side has no Receive
+  // Posts one buffer, whose contents do not matter. A Send for which the other side has no Receive
   // fails at once, as that side wishes; the other side's are tried again until one is there.
   bool receive(std::uint32_t size);
   bool send(std::uint32_t size);

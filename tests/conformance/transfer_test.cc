@@ -1,4 +1,4 @@
-// What moves: Sends, Writes and Reads that are in order.
+// Tests how data moves: Sends, Writes and Reads that are in order.
 #include <algorithm>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// What the provider makes of a peer that withholds messages or breaks rules, and then stays silent;
-// run in the lab, see docs/interop.md.
+// Tests what the provider makes of a peer that withholds messages or breaks rules, and then stays
+// silent; run in the lab, see docs/interop.md.
 #include <array>
 #include <chrono>
 #include <map>
@@ -113,7 +113,7 @@ class VerbsPeer : public ProviderTest {
   std::unique_ptr<RawVerbsPeer> peer;
 };
 
-// What is different in the others is how Sends leave, and that is not what this is about.
+// The others differ in how Sends leave, which does not matter here.
 std::vector<FabricKind> some_fabrics() {
   auto all = verbs_fabrics();
   std::erase_if(all, [](const FabricKind& kind) {
@@ -132,7 +132,7 @@ constexpr const char* kCannotVanish =
 // --- Set-up ------------------------------------------------------------------------------------
 
 // P3: it has offered no RDMA Read (IRD 0), so that none may be in flight.
-TEST_P(VerbsPeer, ThatServesNoReadsIsSentNone) {
+TEST_P(VerbsPeer, GetsNoReadsIfItServesNone) {
   ASSERT_NO_FATAL_FAILURE(connect_peer());
   EXPECT_EQ(server.queue_pair().capabilities().reads_in_flight_max, 0U);
 }
@@ -160,7 +160,7 @@ TEST_P(VerbsPeer, AConfirmationDoesNotReopenAConnectionThatDrains) {
   ASSERT_TRUE(peer->send(8));
   ASSERT_EQ(next_link_event(server), LinkEvent::kConnected);
   // For want of a Receive the Send stays under way. That the connection is there, which is
-  // concluded from the message and from the confirmation, is told by an event in a later
+  // concluded from the message and from the confirmation, arrives as an event in a later
   // progress().
   ASSERT_NO_FATAL_FAILURE(post_copied_send());
   server.queue_pair().disconnect();
@@ -183,7 +183,7 @@ TEST_P(VerbsPeer, AConfirmationDoesNotReopenAConnectionThatIsOver) {
       {{1, Status::kOk}, {2, Status::kFlushed}, {3, Status::kFlushed}, {4, Status::kFlushed}});
 }
 
-TEST_P(VerbsPeer, WhoNeitherConfirmsNorSpeaksIsGivenUp) {
+TEST_P(VerbsPeer, IsGivenUpIfItNeitherConfirmsNorSpeaks) {
   if (peer->is_iwarp()) GTEST_SKIP() << kNothingToWithhold;
   ASSERT_NO_FATAL_FAILURE(answer());
   expect_the_end(
@@ -192,7 +192,7 @@ TEST_P(VerbsPeer, WhoNeitherConfirmsNorSpeaksIsGivenUp) {
 }
 
 // The kernel tells nothing about a request that was taken back, but refuses what comes next.
-TEST_P(VerbsPeer, WhoVanishesBeforeItIsAcceptedIsNotAccepted) {
+TEST_P(VerbsPeer, IsNotAcceptedIfItVanishesBefore) {
   if (peer->is_iwarp()) GTEST_SKIP() << kCannotVanish;
   auto incoming = next_request();
   ASSERT_NE(incoming, nullptr);
@@ -201,7 +201,7 @@ TEST_P(VerbsPeer, WhoVanishesBeforeItIsAcceptedIsNotAccepted) {
   EXPECT_FALSE(fabric->server().accept(std::move(incoming), {}).has_value());
 }
 
-TEST_P(VerbsPeer, WhoVanishesBeforeItIsAnsweredIsGone) {
+TEST_P(VerbsPeer, IsGoneIfItVanishesBeforeItIsAnswered) {
   if (peer->is_iwarp()) GTEST_SKIP() << kCannotVanish;
   auto incoming = next_request();
   ASSERT_NE(incoming, nullptr);
@@ -213,7 +213,7 @@ TEST_P(VerbsPeer, WhoVanishesBeforeItIsAnsweredIsGone) {
   expect_no_connection({{1, Status::kFlushed}});
 }
 
-TEST_P(VerbsPeer, WhoVanishesBeforeItConfirmsIsGone) {
+TEST_P(VerbsPeer, IsGoneIfItVanishesBeforeItConfirms) {
   if (peer->is_iwarp()) GTEST_SKIP() << kNothingToWithhold;
   ASSERT_NO_FATAL_FAILURE(answer());
   peer.reset();
@@ -225,7 +225,7 @@ TEST_P(VerbsPeer, WhoVanishesBeforeItConfirmsIsGone) {
 
 // rxe gives up what is posted on the side that was written to, and has no event for it; what ends
 // the connection is that nobody says why for a while.
-TEST_P(VerbsPeer, WhoWritesWhereItMayNotAndStaysSilentIsGivenUp) {
+TEST_P(VerbsPeer, IsGivenUpIfItWritesWhereItMayNotAndStaysSilent) {
   ASSERT_NO_FATAL_FAILURE(connect_peer());
   ASSERT_TRUE(peer->receive(8));
   ASSERT_TRUE(peer->send(8));
@@ -244,7 +244,7 @@ TEST_P(VerbsPeer, WhoWritesWhereItMayNotAndStaysSilentIsGivenUp) {
   expect_refused();
 }
 
-TEST_P(VerbsPeer, WhoSaysMoreThanTheReceiveTakesIsGivenUp) {
+TEST_P(VerbsPeer, IsGivenUpIfItSaysMoreThanTheReceiveTakes) {
   ASSERT_NO_FATAL_FAILURE(connect_peer());
   ASSERT_TRUE(peer->send(kRoom + 1));
   EXPECT_EQ(next_link_event(server), LinkEvent::kDisconnected);
@@ -255,7 +255,7 @@ TEST_P(VerbsPeer, WhoSaysMoreThanTheReceiveTakesIsGivenUp) {
   EXPECT_EQ(server.poll(), std::nullopt);
 }
 
-TEST_P(VerbsPeer, WhoFindsNoReceiveEndsByItself) {
+TEST_P(VerbsPeer, EndsByItselfIfItFindsNoReceive) {
   ASSERT_NO_FATAL_FAILURE(connect_peer(1));
   ASSERT_TRUE(peer->send(8));
   EXPECT_EQ(next(server).id, 1U);

@@ -120,7 +120,7 @@ TEST_P(VerbsSharing, AMessageThatAnotherFoundIsNotThereBeforeTheConnection) {
   first.server.destroy();
 }
 
-TEST_P(VerbsSharing, AConnectionIsToldOnce) {
+TEST_P(VerbsSharing, AConnectionIsReportedOnce) {
   for (int i = 0; i < 20; ++i) {
     Pair pair;
     ASSERT_NO_FATAL_FAILURE(connect(pair.client, pair.server));
@@ -145,7 +145,7 @@ TEST_P(VerbsSharing, ReceivesOfItsOwnAreRefused) {
 }
 
 // A device does not count for whom a Receive was: the provider does.
-TEST_P(VerbsSharing, WhoSendsMoreThanItWasGrantedIsCutOffAndNobodyElse) {
+TEST_P(VerbsSharing, CutsOffOnlyThePeerThatSendsMoreThanItWasGranted) {
   Pair good;
   ASSERT_NO_FATAL_FAILURE(connect(good.client, good.server));
   ASSERT_NO_FATAL_FAILURE(connect(client, server));
@@ -160,7 +160,7 @@ TEST_P(VerbsSharing, WhoSendsMoreThanItWasGrantedIsCutOffAndNobodyElse) {
   good.server.destroy();
 }
 
-// What is flushed at the end are the rights, each once; the buffers stay for others.
+// The rights are flushed at the end, each once; the buffers stay for others.
 TEST_P(VerbsSharing, RightsThatAreLeftAreFlushed) {
   connect(client, server);
   ASSERT_TRUE(grant(server, 3, 4).has_value());
@@ -214,7 +214,7 @@ TEST_P(VerbsSharing, NoReceiveIsLostWithItsConnection) {
 }
 
 // More rights than Receives: where messages are sent again, those that find none wait.
-TEST_P(VerbsSharing, WhoFindsNoReceiveWaits) {
+TEST_P(VerbsSharing, APeerThatFindsNoReceiveWaits) {
   std::list<Pair> pairs;
   for (int i = 0; i < 3; ++i) {
     Pair& pair = pairs.emplace_back();
@@ -269,7 +269,7 @@ TEST_P(VerbsSharing, AChildDoesNotTakeThemFromItsParent) {
 
 // A grant that became smaller leaves numbers that are not posted again; others can use their
 // memory.
-TEST_P(VerbsSharing, WhatIsReleasedIsThereForOthers) {
+TEST_P(VerbsSharing, AReleasedReceiveIsThereForOthers) {
   connect(client, server);
   constexpr std::uint16_t kMost = kSharedReceives - 1;
   ASSERT_TRUE(grant(server, 0, kMost).has_value());

@@ -1,4 +1,4 @@
-// What only the provider on RDMA devices has; run in the lab, see docs/interop.md.
+// Tests what only the provider on RDMA devices has; run in the lab, see docs/interop.md.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,7 +136,7 @@ TEST_P(VerbsDevice, WorkWhoseMemoryCannotBeRegisteredEndsTheConnectionAndComplet
   expect_disconnected(client, server);
 }
 
-// Unlike the work above it costs one call, whose caller is told what stood in the way.
+// Unlike the work above it costs one call, whose error names the reason.
 TEST_P(VerbsDevice, AnExposureThatFailsSaysWhy) {
   void* const mapped = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(mapped, MAP_FAILED);

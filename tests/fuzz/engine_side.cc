@@ -168,7 +168,7 @@ bool EngineSide::receive(Bytes message, std::optional<SteeringTag> invalidated) 
   return true;
 }
 
-// What the engine has to take for the end of a Call, and must confirm if it has a Read list.
+// The engine has to take this for the end of a Call, and must confirm it if it has a Read list.
 void EngineSide::note_answer(Bytes message, Xid xid) {
   wire::ChunkLists lists;
   const auto decoded = wire::v1::decode(message, wire::Limits{}, lists);
@@ -280,7 +280,7 @@ void EngineSide::drain() {
   engine_.handle_time(now_);
   for (bool again = true; again;) {
     if (engine_.link().dialect == engine::Dialect::kV2) {
-      // What is sent now may have been planned before the peer's size changed.
+      // A message that is sent now may have been planned before the peer's size changed.
       inline_send_max_v2_ = std::max(inline_send_max_v2_, engine_.link().inline_send);
     }
     again = drain_events();
@@ -363,7 +363,7 @@ bool EngineSide::post_waiting() {
   return moved;
 }
 
-// What is not posted any more is answered as if it had been flushed.
+// Work that is not posted any more is answered as if it had been flushed.
 void EngineSide::flush_waiting() {
   while (!waiting_.empty()) {
     const Action action = waiting_.front();
@@ -513,7 +513,7 @@ void EngineSide::seen_call_sent(const SentHeader& header, const wire::ChunkLists
     }
   }
   FUZZ_CHECK(sent != nullptr, "a Call is sent too late");
-  // What offered version 2 goes again in version 1.
+  // A Call that offered version 2 goes again in version 1.
   FUZZ_CHECK(!sent->sent || (sent->version == 2 && header.version < 2), "a Call is sent twice");
   sent->sent = true;
   sent->version = header.version;
@@ -539,7 +539,7 @@ void EngineSide::seen_call_sent(const SentHeader& header, const wire::ChunkLists
   const auto check = [&](const wire::Segment& segment) {
     const auto found = handles_.find(segment.handle);
     if (link_ended_) return;
-    // The peer may have taken a tag back before it was told of it, if it guessed.
+    // The peer may have taken a tag back before it learned of it, if it guessed.
     if (found == handles_.end()) return;
     FUZZ_CHECK(found->second.size == segment.length && found->second.address == segment.offset,
                "a segment is not what was exposed");
@@ -739,8 +739,9 @@ void EngineSide::settle() {
   }
 }
 
-// Whether the engine still owes an end: of a call that we made, or of a connection that does not
-// move. Writes alone are not watched: a queue pair always has room for one reply's and the Send.
+// Returns whether the engine still owes an end: of a call that we made, or of a connection that
+// does not move. Writes alone are not watched: a queue pair always has room for one reply's and the
+// Send.
 bool EngineSide::owes_an_end() const {
   if (link_ended_) return false;
   const auto is_under_way = [](const auto& each) { return each.second.made && !each.second.ended; };

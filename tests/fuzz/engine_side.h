@@ -44,7 +44,7 @@ struct SentHeader {
 
 class EngineSide {
  public:
-  // A call that we made, or that we were told of. Names of the two halves may be the same.
+  // A call that we made, or that came from the peer. Names of the two halves may be the same.
   struct CallKey {
     bool made;
     engine::CallId id;
@@ -80,7 +80,7 @@ class EngineSide {
              std::size_t batch, bool refuses);
 
   void connect(const engine::LinkParameters& link);
-  // What the Connection Configuration Protocol says.
+  // Sets what the Connection Configuration Protocol says.
   void configure(const engine::LinkParameters& link);
   void start_call(Message message, std::chrono::nanoseconds timeout);
   void cancel(engine::CallId call);
@@ -91,7 +91,7 @@ class EngineSide {
   void ask(const engine::SmallValue& want);
   void take_change();
   void raise_receive_size(std::uint32_t size);
-  // Whether there is memory for Receives of another size.
+  // Sets whether there is memory for Receives of another size.
   void set_memory(bool has_memory) { has_memory_ = has_memory; }
   void lend(engine::CallId call);
 
@@ -101,7 +101,7 @@ class EngineSide {
   bool complete(std::size_t n, bool well);
   // The link ends for the provider: nothing moves any more, what is posted will be flushed.
   void end_link();
-  // And the engine is told.
+  // Reports it to the engine.
   void tell_end();
   std::optional<engine::RefusedWrite> refused_write() const;
   void pass_time(std::chrono::nanoseconds time);

@@ -1,4 +1,4 @@
-// What the fuzz targets share: a way to take an input apart, and the entry point's declaration.
+// The fuzz targets share this: a way to take an input apart, and the entry point's declaration.
 //
 // A target states what must hold with FUZZ_CHECK, which aborts: libFuzzer keeps the input that led
 // there, and the replay driver fails.

@@ -100,7 +100,7 @@ void check_our_terminate(Fault fault, Bytes bad) {
   const Bytes payload =
       Bytes(output).subspan(iwarp::kLengthSize + iwarp::kUntaggedSize, header.payload_size);
   const iwarp::Terminate told = iwarp::decode_terminate(payload);
-  FUZZ_CHECK(told.fault == fault && told.code == code_of(fault), "another fault is told");
+  FUZZ_CHECK(told.fault == fault && told.code == code_of(fault), "another fault is reported");
   if (!told.request) return;
   const Bytes request = bad.subspan(iwarp::kLengthSize + iwarp::kUntaggedSize);
   FUZZ_CHECK(*told.request == iwarp::decode_read_request(request), "another Read is blamed");

@@ -48,7 +48,7 @@ void take_version_two(Choices& choices, engine::Options& options) {
       (flags & 16U) != 0 ? BackwardSupport::kInline : BackwardSupport::kGeneral;
 }
 
-// What only Profile::kRfc5666 has.
+// Chooses what only Profile::kRfc5666 has.
 void take_profile(Choices& choices, engine::Options& options) {
   options.profile = Profile::kRfc5666;
   options.remote_invalidation = false;
@@ -317,7 +317,7 @@ class World {
     }
     return values;
   }
-  // What an option says: well-formed mostly.
+  // Writes what an option says: well-formed mostly.
   std::size_t write_info(std::uint32_t type, MutableBytes output) {
     xdr::Writer writer(output);
     std::array<std::array<std::byte, 8>, 3> room{};

@@ -12,7 +12,7 @@ namespace rpcrdma::fuzz {
 namespace {
 
 constexpr std::size_t kMessagesMax = std::size_t{256} << 10U;  // bytes
-// What one byte of input can become: a constant, a declaration in each function of its type.
+// One byte of input can become this: a constant, a declaration in each function of its type.
 constexpr std::size_t kFilesMax = std::size_t{64} << 10U;  // bytes, and besides
 constexpr std::size_t kBytesPerByteMax = 2000;
 
@@ -23,8 +23,8 @@ bool same(const gen::Compiled& a, const gen::Compiled& b) {
 
 constexpr std::string_view kName = "fuzz-gen.x:";
 
-// Whether one of the messages is an error: NAME:LINE:COLUMN: error: … at the start of a line. What
-// follows shows the source, where anything may stand.
+// Returns whether one of the messages is an error: NAME:LINE:COLUMN: error: … at the start of a
+// line. The rest shows the source, where anything may stand.
 bool has_error(std::string_view messages) {
   for (std::size_t at = 0; at < messages.size(); at = messages.find('\n', at) + 1) {
     const std::string_view line = messages.substr(at, messages.find('\n', at) - at);

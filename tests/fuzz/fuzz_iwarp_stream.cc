@@ -2,7 +2,7 @@
 // way, FPDUs made by hand with a good CRC, and raw bytes; while our side posts, revokes and closes
 // at any time.
 //
-// What must hold: memory beside posted and exposed runs is untouched; memory that came back (by a
+// These must hold: memory beside posted and exposed runs is untouched; memory that came back (by a
 // completion, a revocation, an invalidation or the end) is not touched again, which
 // AddressSanitizer sees because it is freed at once; all posted work completes exactly once and in
 // order; what we send is well formed, and nothing follows a Terminate.
@@ -124,7 +124,7 @@ class Conversation {
     return place;
   }
 
-  // What a broken or evil path does to the bytes that wait to be received.
+  // Does to the bytes that wait to be received what a broken or evil path does.
   void change() {
     if (to_us_.empty()) return;
     const std::size_t at = choices_.u16() % to_us_.size();

@@ -1,5 +1,5 @@
-// What rpcbind's peers say: universal addresses come back as they were, and a list of registrations
-// is as long as its bytes.
+// Takes what rpcbind's peers say: universal addresses come back as they were, and a list of
+// registrations is as long as its bytes.
 //
 // Input: an even byte, the family, a text; or an odd byte, the results of RPCBPROC_DUMP.
 #include <string_view>

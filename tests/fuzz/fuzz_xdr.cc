@@ -164,7 +164,7 @@ std::size_t compare(Bytes input, std::span<const Item> items, std::span<Value> v
         // kFail blames the item before it.
         FUZZ_CHECK(error->code == expected.error, "another reason");
         FUZZ_CHECK(items[i].kind == Kind::kFail ? error->offset <= at : error->offset <= at + 4,
-                   "the failure is told for a place that was not reached");
+                   "the failure is reported for a place that was not reached");
       }
       FUZZ_CHECK(reader.error() == *error, "the first failure is not kept");
     }
@@ -229,7 +229,7 @@ FUZZ_TARGET(xdr) {
   const rpcrdma::Bytes input = choices.rest();
   const std::span used = std::span(items).first(count);
   const std::size_t good = rpcrdma::fuzz::compare(input, used, values);
-  // What stands behind a failure has no value to write.
+  // The bytes behind a failure have no value to write.
   std::size_t end = 0;
   count = 0;
   for (const Item& item : used) {

@@ -12,12 +12,12 @@ namespace {
 
 using test::GeneratedValue;
 
-// What was decoded is encoded to the same bytes, but for fill bytes, which are zero, and is what
-// those decode to.
+// A value that was decoded is encoded to the same bytes, but for fill bytes, which are zero, and
+// those decode to the same value.
 void check_encoding(const GeneratedValue& value, Bytes bytes) {
   FUZZ_CHECK(value.encoded_size() == bytes.size(), "another size");
   const auto whole = test::encoded(value);
-  FUZZ_CHECK(whole, "what was decoded breaks a bound");
+  FUZZ_CHECK(whole, "the decoded value breaks a bound");
   const auto is_same = [](std::byte made, std::byte given) {
     return made == given || made == std::byte{0};
   };

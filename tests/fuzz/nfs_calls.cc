@@ -514,7 +514,7 @@ void NfsCalls::learn(const MadeCall& call, Bytes reply) {
   if (makes && word_at(reply, kStatus + 4) != 1) return;
   const std::uint32_t size = word_at(reply, at);
   if (size == 0 || size > 64 || reply.size() < at + 4 + size) return;
-  // What LOOKUP found is told by the attributes behind the handle.
+  // The attributes behind the handle say what LOOKUP found.
   const std::size_t behind = at + 4 + ((size + 3) & ~std::size_t{3});
   const std::uint32_t type = word_at(reply, behind) == 1 ? word_at(reply, behind + 4) : 0;
   constexpr std::uint32_t kRegular = 1, kDirectory = 2;

@@ -72,7 +72,7 @@ class NfsCalls {
   static constexpr std::uint32_t kNfs = 100003, kMount = 100005;
   static constexpr std::size_t kHandlesMax = 96;
 
-  // What a handle is of: most calls get one that they can do something with.
+  // Says what a handle is of: most calls get one that they can do something with.
   enum class Kind : std::uint8_t { kFile, kDirectory, kOther };
 
   // `words`: names and paths to try beside the usual ones.

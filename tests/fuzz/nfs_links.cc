@@ -50,7 +50,7 @@ std::string status_name(std::uint32_t status) {
   return found != kStatusNames.end() ? found->second : "status " + std::to_string(status);
 }
 
-// What an RPC message says, in a few words.
+// Returns what an RPC message says, in a few words.
 std::string kind_of(const MadeCall& call, Bytes reply) {
   if (word_at(reply, 4) != 1) return "no reply";
   if (word_at(reply, 8) != 0) {

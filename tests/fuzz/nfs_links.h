@@ -29,7 +29,7 @@ class Tally {
   // An RPC message that came back. `more`: what RDMA placed elsewhere.
   void answered(Way way, const MadeCall& call, Bytes reply, Bytes more = {});
   void note(Way way, const std::string& what) { ++kinds_[what][way]; }
-  // What must never be: the fuzzer fails.
+  // Reports what must never be: the fuzzer fails.
   void found(Way way, const std::string& what);
   bool has_findings() const noexcept { return findings_ > 0; }
   std::uint64_t calls() const noexcept { return calls_[kTcp] + calls_[kRdma] + calls_[kRaw]; }
@@ -42,8 +42,8 @@ class Tally {
   std::uint64_t findings_ = 0;
 };
 
-// Makes a few calls at a time and waits for their answers. What ends a connection is noted, and the
-// next burst has a new one.
+// Makes a few calls at a time and waits for their answers. The bytes that end a connection are
+// noted, and the next burst has a new one.
 class Link {
  public:
   virtual ~Link() = default;

@@ -1,7 +1,7 @@
-// Sends malformed calls of NFS and MOUNT to a running `rpcrdma serve --nfs`, for as long as it is
-// told, and fails when the server stops answering or tells what it does not export. What the server
-// opens meanwhile is for nfs_wire_fuzz.py to see, which starts both where a server that does what
-// it is asked for can do no harm.
+// Sends malformed calls of NFS and MOUNT to a running `rpcrdma serve --nfs`, for a given time, and
+// fails when the server stops answering or tells what it does not export. The script
+// nfs_wire_fuzz.py sees what the server opens meanwhile; it starts both where a server that does
+// what it is asked for can do no harm.
 //
 // The server exports /data, in which everything may be destroyed (a file `may-be-destroyed` in it
 // says so), and /ro, read-only. One thread: what the calls are depends on the seed and the answers.
@@ -31,7 +31,7 @@ struct Settings {
   long seconds = 60;
 };
 
-// What is fuzzed: a tree of files, made anew so often that it stays small.
+// The ground that is fuzzed: a tree of files, made anew so often that it stays small.
 class Ground {
  public:
   explicit Ground(const std::string& tcp) : url_("tcp://" + tcp) {}

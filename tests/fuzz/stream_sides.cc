@@ -350,7 +350,7 @@ void TheirSide::post(Choices& choices, RemoteMemory remote) {
   const std::size_t size = choices.size(kMemorySize / 2);
   const MutableBytes low = MutableBytes(memory_).first(size);
   const Bytes high = Bytes(memory_).subspan(kMemorySize / 2, size);
-  // What does not fit its queue is dropped.
+  // Work that does not fit its queue is dropped.
   switch (choices.below(5)) {
     case 0:
       (void)stream_.post_receive(3, {&low, 1});

@@ -15,7 +15,7 @@
 
 namespace rpcrdma::fuzz {
 
-// What both sides were set up with.
+// Both sides were set up with this.
 struct StreamSetup {
   explicit StreamSetup(Choices& choices);
   iwarp::StreamOptions stream{8, 6, 2, 2};
@@ -25,7 +25,7 @@ struct StreamSetup {
   std::size_t segment_size = 0;
 };
 
-// A place that the other side was told of.
+// A place that the other side knows.
 struct Known {
   iwarp::RemoteMemory memory;
   std::size_t size;

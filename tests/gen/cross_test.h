@@ -1,5 +1,5 @@
-// What every type of a .x file is put to: rpcgen's C code and ours agree on each byte, and hostile
-// bytes are refused within bounds.
+// Puts every type of a .x file to these tests: rpcgen's C code and ours agree on each byte, and
+// hostile bytes are refused within bounds.
 #ifndef RPCRDMA_TESTS_GEN_CROSS_TEST_H_
 #define RPCRDMA_TESTS_GEN_CROSS_TEST_H_
 

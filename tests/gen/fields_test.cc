@@ -34,7 +34,7 @@ TEST(Fields, AreVisitedOnceInTheirOrder) {
   EXPECT_EQ(names_of(every::node{}), (Names{"value", "name"})) << "a list has no links";
 }
 
-TEST(Fields, OfAUnionAreItsDiscriminantAndTheArmThatIsSet) {
+TEST(Fields, AreTheDiscriminantOfAUnionAndTheArmThatIsSet) {
   every::by_int value;
   EXPECT_EQ(names_of(value), (Names{"which"}));
   value.set_data();
@@ -43,7 +43,7 @@ TEST(Fields, OfAUnionAreItsDiscriminantAndTheArmThatIsSet) {
   EXPECT_EQ(names_of(value), (Names{"which", "rest"}));
 }
 
-TEST(Fields, OfAnEnumerationNameItsValue) {
+TEST(Fields, NameTheValueOfAnEnumeration) {
   EXPECT_EQ(names_of(every::color::BLUE), (Names{"BLUE"}));
   EXPECT_EQ(names_of(every::color{7}), (Names{""}));
 }
@@ -60,7 +60,7 @@ TEST(Fields, EndWhereTheVisitorReturnsFalse) {
   EXPECT_FALSE(fields(value, [](std::string_view, const auto&) { return false; }));
 }
 
-TEST(Fields, OfSeveralValuesAreVisitedTogether) {
+TEST(Fields, AreVisitedTogetherInSeveralValues) {
   const every::node a{.value = 1, .name = "x"}, b{.value = 2, .name = "y"}, c{.value = 3};
   int visits = 0;
   fields(

@@ -215,7 +215,7 @@ TEST(ItemPlaces, LeavesOutItemsBehindThoseThatAMessageCarriesAsBulk) {
 }
 
 }  // namespace
-// What a program leaves out of a structure is then not there, rather than there and zero.
+// A field that a program leaves out of a structure is then not there, rather than there and zero.
 TEST(NewUnion, IsTheDefaultWhereThatHasTheValueZero) {
   EXPECT_FALSE(nfs3::set_mode3().set_it());
   EXPECT_EQ(nfs3::set_mode3().mode(), nullptr);

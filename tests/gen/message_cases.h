@@ -31,8 +31,7 @@ constexpr std::string_view kBeginOfCase = "=== ";
 constexpr std::string_view kEndOfText = "---\n";
 constexpr std::string_view kEndOfCutText = "--- without the last line break\n";
 
-// Returns the cases of a file. What stands in front of the first case becomes a case without a
-// name.
+// Returns the cases of a file. The text in front of the first case becomes a case without a name.
 inline std::vector<MessageCase> parse_cases(std::string_view content) {
   std::vector<MessageCase> cases;
   while (!content.empty()) {

@@ -233,7 +233,7 @@ TEST_P(GeneratedProgram, PlacesDataInTheCallersMemory) {
   EXPECT_EQ(after.write_chunks - before.write_chunks, 2U);
 }
 
-// What the server leaves in its message is brought to its place.
+// Results that the server leaves in its message are brought to their place.
 TEST_P(GeneratedProgram, SmallResultsAreInTheirPlacesToo) {
   const auto data = pattern(40, 2);
   every::placed value{.count = 5, .data = data, .between = "b", .text = "text", .behind = -7};

@@ -144,7 +144,7 @@ TEST(Lexer, KnowsConstantsOfThePreprocessor) {
   EXPECT_TRUE(words("# 1 \"a.x\"\n#pragma pack(1)\n#line 5\n#ident \"a\"\n").ok);
 }
 
-TEST(Names, OfCPlusPlusGetAnUnderscore) {
+TEST(Names, GetAnUnderscoreIfCPlusPlusHasThem) {
   EXPECT_EQ(cpp_name("name"), "name");
   for (const char* each :
        {"class", "new", "operator", "private", "template", "this", "and", "xor", "co_await",
@@ -155,20 +155,20 @@ TEST(Names, OfCPlusPlusGetAnUnderscore) {
   EXPECT_EQ(cpp_name("class_"), "class_");
 }
 
-TEST(Names, OfTypesAreNotThoseOfParametersBefore) {
+TEST(Names, TypesHaveOthersThanParametersBefore) {
   EXPECT_EQ(type_name("name"), "name");
   EXPECT_EQ(type_name("class"), "class_");
   EXPECT_EQ(type_name("reader"), "reader_");
   EXPECT_EQ(cpp_name("reader"), "reader");
 }
 
-TEST(Names, OfMembersAreNotThatOfTheirType) {
+TEST(Names, MembersHaveOthersThanTheirType) {
   EXPECT_EQ(member_name("a", "b"), "a");
   EXPECT_EQ(member_name("a", "a"), "a_");
   EXPECT_EQ(member_name("class", "class_"), "class__");
 }
 
-TEST(Names, OfNamespaces) {
+TEST(Names, NamespacesConsistOfNames) {
   for (const char* each : {"a", "a::b", "_a1::B_2::c"}) EXPECT_TRUE(is_namespace(each)) << each;
   for (const char* each : {"", "::a", "a::", "a:b", "a:::b", "a::::b", "1a", "a::1", "a-b", "a b",
                            "class", "a::class", "std", "a::std"}) {
@@ -181,7 +181,7 @@ TEST(Names, OfNamespaces) {
   EXPECT_EQ(namespace_of("class"), "class_");
 }
 
-TEST(Names, OfCPlusPlusAreTakenInAnyPlace) {
+TEST(Names, AreTakenInAnyPlaceIfCPlusPlusHasThem) {
   const Compiled made = compile(
       "const new = 1;\nenum class { delete = 2, this = 3 };\n"
       "struct private { int public; private *friend; };\n"

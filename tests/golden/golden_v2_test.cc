@@ -107,7 +107,7 @@ TEST(GoldenV2Captured, LinuxRefusesVersionTwo) {
   EXPECT_EQ(out, message);
 }
 
-// What the four operations of the characteristics say.
+// These messages are the four operations of the characteristics.
 TEST(GoldenCharacteristics, AreWrittenAndReadAsTheyAreExplained) {
   using Direction::kCall, Direction::kReply;
   const auto k4096 = test::hex("00001000"), k16384 = test::hex("00004000");

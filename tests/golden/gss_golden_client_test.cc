@@ -102,7 +102,7 @@ class Replay final : public Mechanism {
   std::unique_ptr<ClientGss> client_;
 };
 
-// What a client has to do for one call, until it is answered.
+// Keeps what a client has to do for one call, until it is answered.
 struct UnderWay {
   Replay* replay = nullptr;
   ClientGss* client = nullptr;

@@ -1,5 +1,5 @@
-// What two Linux kernels said to each other with RPCSEC_GSS over RDMA and TCP, opened with the keys
-// of their contexts and made again (tests/golden/gss/README.txt).
+// Opens what two Linux kernels said to each other with RPCSEC_GSS over RDMA and TCP, with the keys
+// of their contexts, and makes it again (tests/golden/gss/README.txt).
 //
 // Each message is made again from what was decoded. All of it is the same bytes then, given the
 // numbers that the tokens of Kerberos have, but for what privacy enciphers, which begins with
@@ -34,7 +34,7 @@ using test::GssCapture;
 using test::Rfc4121Context;
 using test::to_hex;
 
-// What a capture has, and what was found good in it.
+// Counts what a capture has, and what was found good in it.
 struct Counts {
   int calls = 0, replies = 0;
   int without = 0;               // calls without RPCSEC_GSS
@@ -122,7 +122,7 @@ void expect_wraps_again(Rfc4121Context& sender, Rfc4121Context& receiver, Servic
   EXPECT_EQ(to_hex(*opened), to_hex(plain));
 }
 
-// Whether it can be opened.
+// Returns whether it can be opened.
 bool check_body(Rfc4121Context& sender, Rfc4121Context& receiver, const CredentialBody& credential,
                 Bytes captured) {
   const Service service{credential.service};

@@ -1,4 +1,4 @@
-// What the programs of a simulation do: they call, answer, close, stop and come again.
+// The programs of a simulation act here: they call, answer, close, stop and come again.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ void Simulation::act_on_characteristics() {
   }
 }
 
-// Who has lost its connection comes again; and who may, goes.
+// A client that has lost its connection comes again; and one that may, goes.
 void Simulation::act_on_lives() {
   for (const auto& actor : clients_) {
     if (actor->client && actor->node->link_ended() && random_.one_in(2)) {
@@ -232,7 +232,7 @@ void Simulation::destroy_server(ServerActor& actor) {
 
 // --- Calls -------------------------------------------------------------------------------------
 
-// Whether a service is told the truth about who calls.
+// Checks that a service learns the truth about who calls.
 void Simulation::check_caller(const CallContext& context, std::uint64_t call) {
   const auto found = std::ranges::find_if(
       records_, [call](const auto& record) { return record->script().id == call; });
@@ -270,7 +270,7 @@ CallScript Simulation::next_script(const ClientActor& actor) {
   return script;
 }
 
-// Whether prepare() or start() had no reason to say so.
+// Returns whether prepare() or start() had no reason to say so.
 bool Simulation::is_wrong_to_refuse(const ClientActor& actor, const CallScript& script,
                                     Errc code) const {
   if (code == Errc::kConnectionLost) return actor.client->connected();

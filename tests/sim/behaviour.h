@@ -1,5 +1,5 @@
-// What peers and programs can see of one seed, as two numbers: they stay the same while the library
-// is rebuilt inside.
+// Describes what peers and programs can see of one seed by two numbers: they stay the same while
+// the library is rebuilt inside.
 #ifndef RPCRDMA_TESTS_SIM_BEHAVIOUR_H_
 #define RPCRDMA_TESTS_SIM_BEHAVIOUR_H_
 

@@ -151,7 +151,7 @@ TEST(Pattern, SeesEachByteThatDiffers) {
   }
 }
 
-// What the judge allows is a part of the checks: it must not allow everything.
+// The judge is a part of the checks: it must not allow everything.
 TEST(Judge, AllowsAnErrorOnlyWithAReason) {
   const Plan plan{};
   const ClientOptions client;

@@ -1,4 +1,4 @@
-// What the runner has found and no other test can show: each as small as it can be.
+// Repeats what the runner has found and no other test can show: each as small as it can be.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

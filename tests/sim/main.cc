@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
        "a seed that takes more steps has failed: it did not end"},
       {"--faults",
        &arguments.faults,
-       "whether seeds may draw faults: refused and broken connections, failing registrations",
+       "let seeds draw faults: refused and broken connections, failing registrations",
        {.choices = "on|off"}},
       {"--keep-going", &arguments.keep_going, "do not stop at the first seed that fails"},
       {"--check-determinism", &arguments.check_determinism,

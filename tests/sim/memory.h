@@ -39,8 +39,8 @@ class GuardedBlock {
   bool retired_ = false;
 };
 
-// Whether the bytes behind `used` hold what the block was filled with, or what the simulator fills
-// exposed memory with, throughout (I6: nothing beyond the results is written).
+// Returns whether the bytes behind `used` hold what the block was filled with, or what the
+// simulator fills exposed memory with, throughout (I6: nothing beyond the results is written).
 bool tail_is_unwritten(Bytes place, std::size_t used, std::byte fill);
 
 }  // namespace rpcrdma::simulation

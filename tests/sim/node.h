@@ -25,7 +25,7 @@ namespace rpcrdma::simulation {
 
 class Node;
 
-// What a node needs of the runner.
+// A node needs this of the runner.
 class Driver {
  public:
   // Lets others act and the time pass until `node` has something to do.
@@ -111,7 +111,7 @@ class Node final : public rdma::Provider {
   void wait() override;
   void wake() noexcept override { woken_ = !shared_.loses_wakes; }
 
-  // Whether the actor would be woken.
+  // Returns whether the actor would be woken.
   bool ready() const noexcept;
   std::optional<Instant> timer() const noexcept { return timer_; }
   bool link_ended() const noexcept { return link_cause_.has_value(); }

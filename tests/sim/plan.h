@@ -1,4 +1,4 @@
-// What a seed decides: how nasty the world is, how everybody is set up, and who does how much.
+// Decides by a seed: how nasty the world is, how everybody is set up, and who does how much.
 #ifndef RPCRDMA_TESTS_SIM_PLAN_H_
 #define RPCRDMA_TESTS_SIM_PLAN_H_
 
@@ -66,9 +66,9 @@ struct Plan {
 Plan draw_plan(SeededRandom& random, SeededRandom& profile_random, SeededRandom& version_random,
                bool faults);
 SecurityPlan draw_security(SeededRandom& random, bool faults);
-// Of a client of a simulation that uses it; nullopt: this client does not.
+// Draws that of a client of a simulation that uses it; nullopt: this client does not.
 std::optional<gss::Service> draw_service(SeededRandom& random);
-// Of a client, where servers have `server`.
+// Draws that of a client, where servers have `server`.
 ProtocolVersion draw_version(SeededRandom& random, ProtocolVersion server);
 ClientOptions draw_client_options(SeededRandom& random);
 ServerOptions draw_server_options(SeededRandom& random);

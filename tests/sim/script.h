@@ -60,7 +60,7 @@ struct CallScript {
 // For people.
 std::string describe(const CallScript& script);
 
-// What a script may draw from.
+// Bounds what a script may draw from.
 struct ScriptLimits {
   std::uint32_t inline_size;  // sizes around it are the interesting ones
   std::uint32_t bulk_size_max;

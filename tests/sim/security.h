@@ -19,7 +19,7 @@
 
 namespace rpcrdma::simulation {
 
-// What all actors of a simulation share.
+// All actors of a simulation share this.
 class SecurityWorld {
  public:
   SecurityWorld(const SecurityPlan& plan, rdma::sim::World& world, Totals& totals,
@@ -71,7 +71,7 @@ class SecurityWorld {
   std::optional<Instant> calm_since_;
 };
 
-// Of a client: its tickets, and what seals its calls.
+// The security of a client: its tickets, and what seals its calls.
 class SecureClient {
  public:
   SecureClient(SecurityWorld& security, std::size_t number, gss::Service service);
@@ -103,7 +103,8 @@ class SecureClient {
   gss::ClientGss auth_;
 };
 
-// Of a server: judges calls, behind an attacker who repeats some of them and forges denials.
+// The security of a server: judges calls, behind an attacker who repeats some of them and forges
+// denials.
 class SecureServer final : public ServerAuth {
  public:
   explicit SecureServer(SecurityWorld& security);

@@ -37,7 +37,7 @@ const ProcedureTraits* ScriptedService::traits(std::uint32_t procedure) const no
 }
 
 void ScriptedService::call(CallContext& context) {
-  // What comes in may be what somebody else waits for.
+  // The call that comes in may be what somebody else waits for.
   if (!held_.empty() && random_.one_in(4)) answer(random_.below(held_.size()));
   Task task;
   task.context = &context;

@@ -173,7 +173,7 @@ void Simulation::progress(Node& node) {
 }
 
 // An actor waits inside of the library: call() and the destructor of a client do. They end also
-// when something is broken already, so that it can be told.
+// when something is broken already, so that it can be reported.
 void Simulation::wait_for(Node& node) {
   while (!node.ready()) {
     const Moved moved = move();
@@ -237,9 +237,9 @@ bool Simulation::anything_held() const {
   return false;
 }
 
-// Whether calls of this client may have to wait for what a program does: a held call keeps its
-// credit, also when its caller has given up on it; a reply that is kept, its Receive; and all the
-// calls of a server with little memory wait for each other.
+// Returns whether calls of this client may have to wait for what a program does: a held call keeps
+// its credit, also when its caller has given up on it; a reply that is kept, its Receive; and all
+// the calls of a server with little memory wait for each other.
 bool Simulation::may_have_to_wait(std::size_t client) const {
   const ClientActor& actor = *clients_[client];
   const ServerActor& server = *servers_[actor.server];

@@ -130,7 +130,7 @@ class Simulation final : private Driver {
   bool over() const { return !verdict_.ok() || steps_ >= settings_.steps_max; }
   void count_step();
 
-  // What programs do (acts.cc).
+  // Acts as the programs do (acts.cc).
   void act();
   void act_on_lives();
   void add_server();

@@ -1,4 +1,4 @@
-// What happened, counted; of one seed, or of many.
+// Counts what happened; of one seed, or of many.
 #ifndef RPCRDMA_TESTS_SIM_TOTALS_H_
 #define RPCRDMA_TESTS_SIM_TOTALS_H_
 

@@ -1,4 +1,4 @@
-// What happens, step by step: hashed always, printed when asked for.
+// Records what happens, step by step: hashed always, printed when asked for.
 #ifndef RPCRDMA_TESTS_SIM_TRACE_H_
 #define RPCRDMA_TESTS_SIM_TRACE_H_
 

@@ -1,4 +1,4 @@
-// What a simulation found: the first invariant that was broken, and how it shows.
+// Says what a simulation found: the first invariant that was broken, and how it shows.
 #ifndef RPCRDMA_TESTS_SIM_VERDICT_H_
 #define RPCRDMA_TESTS_SIM_VERDICT_H_
 

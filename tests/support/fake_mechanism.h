@@ -1,5 +1,5 @@
 // A security mechanism that protects nothing and needs nobody: for tests of what stands on one. Its
-// checksums and tokens have odd sizes, and it takes as many tokens each way as it is told to.
+// checksums and tokens have odd sizes, and it takes as many tokens each way as its settings say.
 #ifndef RPCRDMA_TESTS_SUPPORT_FAKE_MECHANISM_H_
 #define RPCRDMA_TESTS_SUPPORT_FAKE_MECHANISM_H_
 
@@ -76,7 +76,7 @@ class FakeContext final : public gss::Context {
 
   gss::Status checksum(std::span<const Bytes> pieces, std::vector<std::byte>& checksum) override {
     const Use use(*this);
-    if (fails) return {gss::Status::kFailure, 3, "it was told to fail"};
+    if (fails) return {gss::Status::kFailure, 3, "its settings let it fail"};
     checksum = digest(pieces, initiates_, settings_.checksum_size);
     return {};
   }
@@ -89,7 +89,7 @@ class FakeContext final : public gss::Context {
   std::size_t wrap_trailer_size() const override { return settings_.trailer_size; }
   gss::Status wrap(MutableBytes whole) override {
     const Use use(*this);
-    if (fails) return {gss::Status::kFailure, 3, "it was told to fail"};
+    if (fails) return {gss::Status::kFailure, 3, "its settings let it fail"};
     const MutableBytes data = inside(whole);
     const auto sum = trailer_of(data, initiates_);
     mask(data);

@@ -40,7 +40,8 @@ using GeneratedValues = std::vector<std::unique_ptr<GeneratedValue>>;
 // encoded_size() says; nothing when the value breaks a bound of its type.
 std::optional<std::vector<std::byte>> encoded(const GeneratedValue& value);
 
-// Whether `bytes` are an encoding of the type, and nothing else; `value` is what they say then.
+// Returns whether `bytes` are an encoding of the type, and nothing else; `value` is what they say
+// then.
 bool decodes(Bytes bytes, GeneratedValue& value);
 
 // `Traits`: what a generated ..._random.h has for each type.

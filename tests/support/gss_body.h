@@ -13,7 +13,7 @@
 
 namespace rpcrdma::test {
 
-// What goes out for `pieces`.
+// Returns what goes out for `pieces`.
 inline std::vector<std::byte> join_body(std::span<const Bytes> pieces,
                                         const std::optional<Bytes>& wrapped,
                                         const std::optional<Enclosure>& enclosure) {

@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kGss = 6;  // the flavor
 // XDR of variable length.
 Message opaque(Bytes data);
 
-// What stands in a Call; by default as it should be.
+// The fields of a Call; by default as it should be.
 struct Said {
   std::uint32_t version = 1;
   std::uint32_t control = 0;
@@ -60,7 +60,7 @@ class GssCaller {
   void expect_echo(const Said& said, const Message& data);
   // The reply is that of such an echo.
   void expect_echoed(const Message& reply, const Said& said, const Message& data);
-  // What is behind accept_stat, of a reply whose verifier is the checksum of the number.
+  // Returns what is behind accept_stat, of a reply whose verifier is the checksum of the number.
   Bytes accepted(const Message& reply, std::uint32_t number, std::uint32_t status);
   static void expect_denied(const std::optional<Message>& reply, AuthStatus why);
 
@@ -71,7 +71,7 @@ class GssCaller {
   };
   std::optional<Made> init(const Said& said, const Message& token,
                            const Message& verifier = words({0, 0}));
-  // What the server says in a reply to that; nullopt, and a failure: it is none.
+  // Returns what the server says in a reply to that; nullopt, and a failure: it is none.
   static std::optional<Made> made_by(const Message& reply);
   // Makes a context; `handle` and `ours` are its, until the next one.
   void make_context(gss::Mechanism& mechanism);

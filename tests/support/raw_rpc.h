@@ -45,7 +45,8 @@ class RawTalk {
 
   RawTalk(std::unique_ptr<RawPeer> peer, bool crc) : peer_(std::move(peer)), crc_(crc) {}
 
-  // What the MPA set-up of this side says: the sizes and flag R of RFC 8797 (4096 bytes both ways).
+  // Returns what the MPA set-up of this side says: the sizes and flag R of RFC 8797 (4096 bytes
+  // both ways).
   static RawMpa mpa(bool crc);
 
   bool send(Bytes message);

@@ -39,7 +39,7 @@ Header header_of(std::uint16_t token, std::byte flags, std::uint64_t number) noe
   return header;
 }
 
-// What a checksum is over: the message, and behind it the token's header (RFC 4121 §4.2.4).
+// Returns what a checksum is over: the message, and behind it the token's header (RFC 4121 §4.2.4).
 std::vector<std::byte> joined(std::span<const Bytes> pieces, Bytes header) {
   std::vector<std::byte> all;
   for (const Bytes piece : pieces) all.insert(all.end(), piece.begin(), piece.end());

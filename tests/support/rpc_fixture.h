@@ -33,9 +33,9 @@ class Network {
   // The device that the server listens on goes; its connections stay. Only the simulator can do it.
   virtual void remove_listening_device() {}
   // Which side can do its part in remote invalidation, on connections made from now on: the server
-  // sends with it, the client is told the handle. Only the simulator can choose.
+  // sends with it, the client gets the handle. Only the simulator can choose.
   virtual void set_remote_invalidation(bool /*server*/, bool /*client*/) {}
-  // What our own side did that a correct stack never does; empty is the expectation.
+  // Returns what our own side did that a correct stack never does; empty is the expectation.
   virtual std::vector<std::string> violations() const { return {}; }
 };
 

@@ -117,7 +117,7 @@ TEST(Adopt, ConnectionStepsUpBetweenTwoRecords) {
   serving.join();
 }
 
-TEST(Adopt, WhatIsNoTcpConnectionIsRefusedAndClosed) {
+TEST(Adopt, RefusesAndClosesADescriptorThatIsNoTcpConnection) {
   auto server = Server::listen("rdma://127.0.0.1:0");
   ASSERT_TRUE(server);
   for (const bool connected : {false, true}) {
@@ -140,7 +140,7 @@ TEST(Adopt, WhatIsNoTcpConnectionIsRefusedAndClosed) {
   }
 }
 
-TEST(Adopt, PeerThatDoesNotStepUpIsTold) {
+TEST(Adopt, ReportsAPeerThatDoesNotStepUp) {
   Tcp tcp;
   ::close(tcp.server);
   const auto client = TakeOver::adopt(tcp.client);

@@ -108,7 +108,7 @@ std::optional<Message> unwrap(Bytes bytes) {
   return whole;
 }
 
-// What either side keeps of one call.
+// Either side keeps this of one call.
 struct Kept {
   Message credential, verifier, wrapped, unwrapped;
 };
@@ -198,7 +198,7 @@ class StampingServer final : public ServerAuth {
           call.identity = Bytes{};  // there is one user
           const auto stamp = to_words(call.credential.body);
           const auto check = to_words(call.verifier.body);
-          // What a checksum would cover: eight words and the body of the credential.
+          // A checksum would cover this: eight words and the body of the credential.
           const auto header = to_words(call.header);
           if (ends_at_accept) {
             call.ends_connection = "it was seen before";
@@ -410,7 +410,7 @@ TEST_P(Stamped, CallThatIsNotAcceptedIsDenied) {
   EXPECT_EQ(service_.calls, 0U);
 }
 
-// No reply goes out, and whoever watches the server is told why.
+// No reply goes out, and the server reports why.
 TEST_P(Stamped, AuthenticatorEndsTheConnectionAtEachStep) {
   using Flag = std::atomic<bool> StampingServer::*;
   const std::pair<Flag, std::string> steps[] = {

@@ -19,7 +19,7 @@ namespace {
 
 using Reverse = rpcrdma::Backward;  // the suite has its name here
 
-// What an upper layer does to say that its client takes calls: procedure 1 of a program of its own.
+// Says that the client takes calls, as an upper layer does: procedure 1 of a program of its own.
 // The server keeps a client of the client from then on.
 class ReadyService final : public Service {
  public:
@@ -373,7 +373,7 @@ TEST_P(Backward, CallsHaveTheTimeOfTheirOptions) {
 }
 
 // In version 1, and where the client of version 2 takes no chunks (XCHAR_BRS INLINE).
-TEST_P(Backward, WhatFitsNoMessageFails) {
+TEST_P(Backward, ArgumentsThatFitNoMessageFail) {
   ClientOptions options = client_options();
   options.backward_support = BackwardSupport::kInline;
   for (const auto version : {ProtocolVersion::kOne, ProtocolVersion::kTwo}) {
@@ -687,8 +687,7 @@ TEST_P(Backward, AClosedClientStartsNoMoreCalls) {
   EXPECT_FALSE(echo(100, 1));
 }
 
-// What was prepared lies in memory of the client's own when the connection has gone with its
-// memory.
+// Prepared calls lie in memory of the client's own when the connection has gone with its memory.
 TEST_P(Backward, PreparedCallsOutliveTheConnection) {
   connect_both_ways();
   Call lost = backward_call(TestService::kAbsorb);

@@ -52,7 +52,7 @@ class TestExecutor final : public gss::Executor {
   std::deque<Work> jobs_;
 };
 
-// What goes out in place of the results, however these were to be sent.
+// Sends this in place of the results, however these were to be sent.
 void replace_results(CallAcceptance& call, const Message& with) {
   call.enclosure.reset();
   call.wrapped = with;
@@ -193,7 +193,7 @@ TEST_P(GssClient, OneContextServesAllCalls) {
     EXPECT_EQ(server_gss_->contexts().size(), 1U);
     if (is_tcp()) continue;
     const TransferCounters counters = client_->counters();
-    // What is protected moves as a whole (RFC 8166 §6.1).
+    // Protected data moves as a whole (RFC 8166 §6.1).
     EXPECT_EQ(counters.write_chunk_bytes > 0, service == gss::Service::kNone);
     EXPECT_EQ(counters.long_calls, service == gss::Service::kNone ? 0U : 1U);
   }
@@ -417,7 +417,7 @@ TEST_P(GssClient, AnswersThatAreNoneAreReported) {
 }
 
 // Nothing of it is masked (gss.md G-15): a bit beside the error, or beside COMPLETE, counts.
-TEST_P(GssClient, StatusOfTheServerIsToldAsItIs) {
+TEST_P(GssClient, ReportsTheStatusOfTheServerAsItIs) {
   start(gss::Service::kNone);
   const std::pair<std::uint32_t, std::string_view> told[] = {
       {0x10000, "GSS status 0x10000,"},
@@ -459,7 +459,7 @@ TEST_P(GssClient, DenialsOfTheContextRenewItTwiceAndNoMore) {
   }
 }
 
-TEST_P(GssClient, OtherDenialsAreToldTheSecondTime) {
+TEST_P(GssClient, ReportsOtherDenialsTheSecondTime) {
   for (const AuthStatus why : {AuthStatus::kBadCredential, AuthStatus::kBadVerifier}) {
     start(gss::Service::kNone);
     expect_echo();
@@ -566,7 +566,8 @@ TEST_P(GssClient, ErrorsOfAcceptedCallsAreCheckedAsWell) {
   EXPECT_EQ(error->code, Errc::kSecurity) << error->message();
 }
 
-// What a server cannot unwrap may have been changed on its way: it has not executed that.
+// Arguments that a server cannot unwrap may have been changed on their way: it has not executed
+// that.
 TEST_P(GssClient, ArgumentsThatDidNotArriveAreSentOnceMore) {
   start(gss::Service::kPrivacy);
   expect_echo();

@@ -49,7 +49,7 @@ class HostileBackwardServer : public ::testing::Test {
     client_.reset();
   }
 
-  // What comes back before the answer to a NULL Call behind it.
+  // Returns what comes back before the answer to a NULL Call behind it.
   std::vector<Words> answers_to(const Message& message) {
     constexpr std::uint32_t kMarker = 0x55ffffff;
     EXPECT_TRUE(talk_->send(message));
@@ -101,7 +101,7 @@ TEST_F(HostileBackwardServer, ProgramsAndArgumentsAreJudgedAsOnAServer) {  // P6
   EXPECT_EQ(garbage[0].back(), 4U) << "GARBAGE_ARGS";
 }
 
-TEST_F(HostileBackwardServer, WhatIsNoCallIsDropped) {
+TEST_F(HostileBackwardServer, MessagesThatAreNoCallsAreDropped) {
   const std::vector<Message> rows = {
       join({raw_header(kXid, 1), kReadList}),  // NOMSG has no RPC message that could tell
       join({raw_header(kXid, 3)}),             // DONE

@@ -56,7 +56,7 @@ TEST_P(HostileWrites, AreRefusedWhenTheCallIsMadeAgain) {
   EXPECT_EQ(write->header.opcode, iwarp::Opcode::kWrite);
 }
 
-TEST_P(HostileWrites, OfTheReplyChunkAreRefusedWhenTheCallIsMadeAgain) {
+TEST_P(HostileWrites, IntoTheReplyChunkAreRefusedWhenTheCallIsMadeAgain) {
   expect_refused_when_made_again("Reply chunk", reply_chunk_call(), Fault::kTaggedInvalidStag);
 }
 
@@ -145,7 +145,7 @@ TEST_P(HostileReads, EndTheConnectionWhenTheHandleDoesNotExist) {
   });
 }
 
-TEST_P(HostileReads, ThatEndedAConnectionAreRefusedWhenTheirCallIsMadeAgain) {
+TEST_P(HostileReads, AreRefusedWhenTheirCallIsMadeAgainAfterTheyEndedAConnection) {
   expect_end_of_read("Terminate", Fault::kNone, [](RawTalk& talk, const iwarp::ReadRequest&) {
     talk.terminate(Fault::kProtectionInvalidStag);
   });
@@ -169,7 +169,7 @@ TEST_P(HostileReads, ThatEndedAConnectionAreRefusedWhenTheirCallIsMadeAgain) {
 }
 
 // The connection may be lost for many reasons; only a refusal says that the Call is bad.
-TEST_P(HostileReads, ThatWereOnlyInterruptedAreServedWhenTheirCallIsMadeAgain) {
+TEST_P(HostileReads, AreServedWhenTheirCallIsMadeAgainAfterAnInterruption) {
   expect_end_of_read("closed", Fault::kNone,
                      [](RawTalk& talk, const iwarp::ReadRequest&) { talk.peer().finish(); });
   RawTalk again = talk();
@@ -200,7 +200,7 @@ TEST_P(HostileReads, AreNoMoreAtATimeThanThePeerServes) {
 }
 
 // It has promised 16, and has room for one.
-TEST_P(HostileReads, OfAPeerThatPromisesMoreThanItServesEndItsConnectionAlone) {
+TEST_P(HostileReads, EndOnlyTheConnectionOfAPeerThatPromisesMoreThanItServes) {
   Message reads;
   for (int i = 0; i < 4; ++i) reads = join({reads, read_segment(kBulkPosition, kSize / 4)});
   expect_end("too many Read Requests", Fault::kNone, [&](RawTalk& talk) {
@@ -211,8 +211,8 @@ TEST_P(HostileReads, OfAPeerThatPromisesMoreThanItServesEndItsConnectionAlone) {
   });
 }
 
-// What a Call is shows only in its stream: until that is here, its other chunks get no memory.
-TEST_P(HostileReads, OfALongCallGetMemoryOnlyWhenItsHeaderWasAccepted) {
+// Only its stream shows what a Call is: until that is here, its other chunks get no memory.
+TEST_P(HostileReads, GetMemoryForALongCallOnlyWhenItsHeaderWasAccepted) {
   {
     RawTalk talk = this->talk();
     Message reads = read_segment(0, 100);
@@ -228,7 +228,7 @@ TEST_P(HostileReads, OfALongCallGetMemoryOnlyWhenItsHeaderWasAccepted) {
   expect_clean();
 }
 
-// Long Calls of one host with the same XID are told apart by their chunks.
+// The chunks distinguish Long Calls of one host with the same XID.
 TEST_P(HostileReads, RefusedLongCallsAreKnownByTheLengthsOfTheirChunks) {
   const Message reads = read_segment(0, 2000);
   expect_end("Long Call", Fault::kNone, [&](RawTalk& talk) {
@@ -424,7 +424,7 @@ TEST_P(HostileDrips, EndTheConnectionWhenTheTimeOfTheCallIsOver) {
 }
 
 // RFC 8166 §8.1.4: memory that its procedure has no use for.
-TEST_P(HostileReads, ThatAreMoreThanTheProcedureHasArgumentsGetNoMemory) {
+TEST_P(HostileReads, GetNoMemoryIfTheyAreMoreThanTheProcedureHasArguments) {
   Message reads;
   for (std::uint32_t i = 0; i < 8; ++i)
     reads = join({reads, read_segment(kBulkPosition + i * ((1U << 20U) + 4), 1U << 20U)});

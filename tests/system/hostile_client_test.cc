@@ -22,7 +22,7 @@ using wire::ChunkLists;
 
 constexpr std::size_t kPlaceSize = 10'000;  // of the one Write chunk
 
-// What a Call on the wire says.
+// Holds what a Call on the wire says.
 struct SeenCall {
   std::uint32_t xid = 0;
   ChunkLists lists;
@@ -144,8 +144,8 @@ class HostileToClient : public ::testing::TestWithParam<bool> {  // with CRC
       expect_alive();
     }
   }
-  // What the peer does with a call under way ends the connection, with a Terminate that tells the
-  // fault (kNone: without one), and the call.
+  // Expects that what the peer does with a call under way ends the connection, with a Terminate
+  // that tells the fault (kNone: without one), and the call.
   void expect_end(const char* what, Fault fault, const std::function<void(const SeenCall&)>& act) {
     SCOPED_TRACE(what);
     connect({});
@@ -310,7 +310,7 @@ TEST_P(HostileToClient, EndsTheConnectionWhenAForeignTagIsInvalidated) {  // P14
   expect_end("a tag of this call, in a reply to none", Fault::kNone, [&](const SeenCall& call) {
     talk_->send_invalidating(SeenCall::tag(call.read()), good_reply(call.xid + 1));
   });
-  // Of two calls under way, the reply to one invalidates what the other has lent.
+  // The reply to one of two calls under way invalidates what the other has lent.
   connect({});
   expect_alive();
   const Called& one = start();

@@ -219,7 +219,7 @@ class HostileGss : public ::testing::TestWithParam<const char*> {
     ASSERT_TRUE(peer.ends());
     EXPECT_NE(endings_.next().find("sequence number of RPCSEC_GSS"), std::string::npos);
   }
-  // What the client of a call that is executed once is told: how often it was.
+  // Expects what the client of a call that is executed once learns: how often it was.
   static void expect_once(RawCaller& peer, const Message& call, std::uint32_t number) {
     const auto reply = peer.exchange(call);
     ASSERT_TRUE(reply);

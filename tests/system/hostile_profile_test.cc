@@ -104,12 +104,12 @@ TEST_F(HostileToProfile, ReadsWhatIsExposedAndConfirmsIt) {
   expect_alive();
 }
 
-TEST_F(HostileToProfile, ThatNeverConfirmsLosesItsConnectionInTime) {
+TEST_F(HostileToProfile, LosesItsConnectionInTimeIfItNeverConfirms) {
   expose(kFirstXid);
   expect_end(Fault::kNone);
 }
 
-TEST_F(HostileToProfile, ThatReadsAfterItsDoneIsEnded) {
+TEST_F(HostileToProfile, IsEndedIfItReadsAfterItsDone) {
   const Exposed exposed = expose(kFirstXid);
   ASSERT_TRUE(talk_->send(done(kFirstXid)));
   expect_alive();
@@ -117,7 +117,7 @@ TEST_F(HostileToProfile, ThatReadsAfterItsDoneIsEnded) {
   expect_end(Fault::kProtectionInvalidStag);
 }
 
-TEST_F(HostileToProfile, ThatWritesToWhatItMayReadIsEnded) {
+TEST_F(HostileToProfile, IsEndedIfItWritesToWhatItMayRead) {
   const Exposed exposed = expose(kFirstXid);
   ASSERT_TRUE(talk_->write(exposed.tag, exposed.address, words({1, 2})));
   const auto told = talk_->fault_at_end();
@@ -145,7 +145,7 @@ TEST_F(HostileToProfile, ManyRepliesThatNobodyConfirmsAreBoundedByWhatMayBeExpos
   EXPECT_EQ(to_words(*answer).at(0), kFirstXid + 16);
 }
 
-TEST_F(HostileToProfile, ThatTakesNoReadsMaySendNoReadChunks) {
+TEST_F(HostileToProfile, MaySendNoReadChunksIfItTakesNoReads) {
   const Words answer = ask(configure(kFirstXid, words({4096, 4096, 0})));
   EXPECT_EQ(Words(answer.end() - 3, answer.end() - 1), (Words{4096, 1024}));
   const Message reads = words({1, 44, 0x4711, 100, 0, 0x1000, 0, 0, 0});
@@ -154,7 +154,7 @@ TEST_F(HostileToProfile, ThatTakesNoReadsMaySendNoReadChunks) {
             (Words{kFirstXid, 1, kCredits, 4, 2}));
 }
 
-TEST_F(HostileToProfile, ThatServesFewReadsIsToldHowManyTheServerServes) {
+TEST_F(HostileToProfile, LearnsHowManyReadsTheServerServesIfItServesFew) {
   auto peer = test::RawPeer::connect(server_->address(), [this] { server_->progress(); });
   test::RawMpa mpa = RawTalk::mpa(true);
   mpa.ird = 3;
@@ -263,11 +263,11 @@ class FewReadsOfTheProfileServer : public HostileProfileServer {
   FewReadsOfTheProfileServer() : HostileProfileServer({.crc = true, .ird = 3, .ord = 5}) {}
 };
 
-TEST_F(FewReadsOfTheProfileServer, IsToldHowManyTheClientServes) {
+TEST_F(FewReadsOfTheProfileServer, LearnsHowManyTheClientServes) {
   EXPECT_EQ(configuration_.back(), 16U) << "it would have 3 of its own in progress";
 }
 
-TEST_F(HostileProfileServer, ThatTakesNoReadsIsSentNoReadChunks) {
+TEST_F(HostileProfileServer, GetsNoReadChunksIfItTakesNoReads) {
   answer_configuration(words({4096, 0, 0}));
   ASSERT_TRUE(connects());
   const std::vector<std::byte> data(100'000), small(2000);
@@ -289,7 +289,7 @@ TEST_F(HostileProfileServer, ThatTakesNoReadsIsSentNoReadChunks) {
   EXPECT_GT(asked->size(), small.size());
 }
 
-TEST_F(HostileProfileServer, ThatServesTwoReadsIsAskedForTwoAtATime) {
+TEST_F(HostileProfileServer, IsAskedForTwoReadsAtATimeIfItServesTwo) {
   answer_configuration(words({4096, 0, 2}));  // its set-up has said 16
   ASSERT_TRUE(connects());
   auto call = client_->prepare({77, 1, 1});

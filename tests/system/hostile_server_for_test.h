@@ -73,7 +73,7 @@ class HostileServer : public ::testing::TestWithParam<bool> {  // with CRC
     EXPECT_FALSE(peer->initiate(mpa).empty());
     return {std::move(peer), GetParam()};
   }
-  // What the server says to a message before it answers a NULL Call that comes behind.
+  // Returns what the server says to a message before it answers a NULL Call that comes behind.
   std::vector<Message> answers_to(RawTalk& talk, const Message& message) {
     EXPECT_TRUE(talk.send(message));
     EXPECT_TRUE(talk.send(short_call(kMarkerXid, TestService::kNull)));

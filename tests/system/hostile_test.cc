@@ -325,7 +325,7 @@ TEST_P(HostileServer, HasOneAnswerForEveryPrefixOfTheGoldenMessages) {
         const Message message = first(whole, size);
         const auto answers = answers_to(talk, message);
         const std::uint32_t type = size < 16 ? 4 : to_words(message).at(3);
-        // What is whole is heard; a request is answered.
+        // A whole message is heard; a request is answered.
         const bool is_heard = type == 5 && size == whole.size() && to_words(message).at(5) != 2;
         const bool is_dropped = type == 4 || type == 3 || is_rpc_reply(message);
         // Only a Long Call that is whole goes on, to an RDMA Read that nobody answers.

@@ -1,5 +1,5 @@
-// Servers close RDMA connections on which nothing happens, where they are told to: over RC nothing
-// else shows that a peer is gone. In virtual time.
+// Servers close RDMA connections on which nothing happens, where ServerOptions::idle_timeout asks
+// for it: over RC nothing else shows that a peer is gone. In virtual time.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -141,7 +141,7 @@ TEST_P(Krb5, EachServiceProvesTheCallerAndMovesAllSizes) {
   }
 }
 
-TEST_P(Krb5, UsersOfOneServerAreToldApart) {
+TEST_P(Krb5, DistinguishesTheUsersOfOneServer) {
   Client alice = connect(gss::Service::kIntegrity), bob = connect(gss::Service::kPrivacy, "bob");
   EXPECT_EQ(who(alice).second, "alice@LAB.TEST");
   EXPECT_EQ(who(bob).second, "bob@LAB.TEST");

@@ -79,7 +79,8 @@ TEST_F(ListeningTest, AStoppedServerHasNotFailed) {
   EXPECT_FALSE(pair.server->failure().has_value());
 }
 
-// What a server says about its connections: kind, whether there was an error, how many are left.
+// Keeps what a server says about its connections: kind, whether there was an error, how many are
+// left.
 struct Told {
   ConnectionEvent::Kind kind;
   bool failed;

@@ -14,7 +14,7 @@
 namespace rpcrdma::test {
 namespace {
 
-// What was polled since it was last cleared.
+// Has all that was polled since it was last cleared.
 using Polled = std::set<const rdma::QueuePair*>;
 
 class WatchedQueuePair final : public test::ForwardingQueuePair {
@@ -46,7 +46,7 @@ class WatchedProvider final : public test::ForwardingProvider {
   const bool tells_;
 };
 
-// Whose server's connections are watched.
+// Watches the connections of its server.
 class WatchedNetwork final : public test::Network {
  public:
   WatchedNetwork(std::unique_ptr<test::Network> inner, bool tells)
@@ -139,7 +139,7 @@ TEST_P(ManyConnections, AnswersFromOutsideOfARoundGoOut) {
   });
 }
 
-// What one turn does is bounded, and what is left of it waits for no news.
+// One turn is bounded, and the rest of it waits for no news.
 TEST_P(ManyConnections, MoreCallsThanATurnIsForAreAnswered) {
   constexpr std::uint32_t kCalls = 500;
   ClientOptions options;

@@ -108,7 +108,7 @@ TEST_P(WholeMessages, BytesByReferenceAreTheSameMessage) {
             std::nullopt);
 }
 
-// What is longer than a message is a Long Call then: no item of it may be placed.
+// A call that is longer than a message is a Long Call then: no item of it may be placed.
 TEST_P(WholeMessages, LentBytesMayBeLong) {
   start();
   const Message text = pattern(100'000, 3);
@@ -173,7 +173,7 @@ TEST_P(WholeMessages, RefusalsAreTheCallersToRead) {
             std::nullopt);
 }
 
-TEST_P(WholeMessages, WhatDoesNotBeginAsACallIsNotSent) {
+TEST_P(WholeMessages, AreNotSentIfTheyDoNotBeginAsCalls) {
   start();
   for (const Message& bad : {Message{}, words({1}), words({1, 1, 0, 0, 0, 0})}) {
     Call call = prepare_message();
@@ -252,7 +252,7 @@ TEST_P(WholeMessages, RememberedResultsAreTheSameBytes) {
   EXPECT_EQ(server_->counters().cached_replies, 1U);
 }
 
-// What a call that goes to a MessageService is made of.
+// Records what a call that goes to a MessageService is made of.
 class Recorder final : public MessageService {
  public:
   void call(CallContext& context) override {

@@ -31,7 +31,7 @@ constexpr std::uint32_t kOwnProviderProgram = 0x20010031, kOwnProviderVersion = 
 enum OwnProcedure : std::uint32_t { kDouble = 1, kCopy = 2 };
 constexpr std::uint32_t kCopyMax = 1U << 20U;
 
-// What a provider refuses from now on.
+// Names what a provider refuses from now on.
 struct Faults {
   bool connect = false, listen = false, accept = false;
   std::uint32_t attaches_left = std::numeric_limits<std::uint32_t>::max();
@@ -172,7 +172,7 @@ class OwnProvider : public ::testing::Test {
     }
     return false;
   }
-  // Whether the connection came up; else first_error() says why.
+  // Returns whether the connection came up; else first_error() says why.
   bool connect() {
     auto client = Client::begin_connect(faulty(of_client_), server_->address(), client_options_);
     if (!client) {
@@ -271,7 +271,7 @@ TEST_F(OwnProvider, BlocksWhereTheServerIsOnAnotherThread) {
   serving.join();
 }
 
-TEST_F(OwnProvider, ThatIsNullIsAnError) {
+TEST_F(OwnProvider, IsAnErrorIfItIsNull) {
   for (const auto& error : {Client::connect(nullptr, "here:1").error(),
                             Client::begin_connect(nullptr, "here:1").error(),
                             Server::listen(nullptr, "here:1").error()}) {
@@ -298,7 +298,7 @@ TEST_F(OwnProvider, CannotListenOnTcpBesideUnlessItWaitsForIt) {
   EXPECT_EQ(double_of(1).value(), 2U);
 }
 
-TEST_F(OwnProvider, ThatDoesNotListenOrConnectTellsItsErrorAndRemedy) {
+TEST_F(OwnProvider, SaysItsErrorAndRemedyIfItDoesNotListenOrConnect) {
   of_server_.listen = true;
   const auto listening = Server::listen(faulty(of_server_), "here:0");
   ASSERT_FALSE(listening);
@@ -314,7 +314,7 @@ TEST_F(OwnProvider, ThatDoesNotListenOrConnectTellsItsErrorAndRemedy) {
   EXPECT_THAT(connect_error_->message(), HasSubstr("ask the test"));
 }
 
-TEST_F(OwnProvider, ThatAcceptsNothingRefusesClients) {
+TEST_F(OwnProvider, RefusesClientsIfItAcceptsNothing) {
   listen();
   of_server_.accept = true;
   EXPECT_FALSE(connect());
@@ -330,7 +330,7 @@ TEST_F(OwnProvider, ThatAcceptsNothingRefusesClients) {
 
 // The n-th registration fails, for each n until a connection and a call with bulk data want no
 // more.
-TEST_F(OwnProvider, ThatRegistersNothingIsAnErrorOfTheConnectionOrTheCall) {
+TEST_F(OwnProvider, IsAnErrorOfTheConnectionOrTheCallIfItRegistersNothing) {
   listen();
   const std::vector<std::byte> data(100'000, std::byte{5});
   for (Faults* const faults : {&of_client_, &of_server_}) {
@@ -357,7 +357,7 @@ TEST_F(OwnProvider, ThatRegistersNothingIsAnErrorOfTheConnectionOrTheCall) {
   }
 }
 
-TEST_F(OwnProvider, ThatTakesNoReceivesEndsTheConnection) {
+TEST_F(OwnProvider, EndsTheConnectionIfItTakesNoReceives) {
   listen();
   of_client_.post_receives = rdma::Errc::kNoResources;
   EXPECT_FALSE(connect());
@@ -371,7 +371,7 @@ TEST_F(OwnProvider, ThatTakesNoReceivesEndsTheConnection) {
   EXPECT_EQ(double_of(1).value(), 2U);
 }
 
-TEST_F(OwnProvider, ThatTakesNoSendsEndsTheConnectionOrLetsCallsTimeOut) {
+TEST_F(OwnProvider, EndsTheConnectionOrLetsCallsTimeOutIfItTakesNoSends) {
   listen();
   ASSERT_TRUE(connect());
   of_client_.post_sends = rdma::Errc::kUnsupported;
@@ -386,7 +386,7 @@ TEST_F(OwnProvider, ThatTakesNoSendsEndsTheConnectionOrLetsCallsTimeOut) {
   of_client_ = {};
 }
 
-TEST_F(OwnProvider, ThatExposesNothingFailsTheCallAndNotTheConnection) {
+TEST_F(OwnProvider, FailsTheCallAndNotTheConnectionIfItExposesNothing) {
   listen();
   ASSERT_TRUE(connect());
   of_client_.expose = true;

@@ -103,7 +103,7 @@ TEST_P(Reconnect, CallsUnderWayAreMadeAgainOverTheNextConnection) {
   pair_.run_until([&] { return pair_.service.held.size() == 1; });
   for (std::size_t i = 0; i < std::size(kSizes); ++i) start_echo(i + 1, kSizes[i]);
   lose_connection();
-  EXPECT_FALSE(ended(0)) << "nobody is told of the loss";
+  EXPECT_FALSE(ended(0)) << "nobody hears of the loss";
   EXPECT_FALSE(pair_.client->ended());
   EXPECT_EQ(pair_.client->calls_in_flight(),
             static_cast<std::size_t>(

@@ -442,7 +442,7 @@ TEST_P(Rpc, CallTimesOutAndItsMemoryIsItsOwnersAgain) {
   echo(pair, 5000, true, true);  // the connection lives
 }
 
-// ADR 17. Without reconnection the others fail at once, and are told why.
+// ADR 17. Without reconnection the others fail at once, and say why.
 TEST_P(Rpc, SilenceSinceACallThatTimesOutEndsTheConnectionAndSaysSo) {
   RpcPair pair = make();
   echo(pair, 10, false, false);

@@ -1,5 +1,5 @@
-// What applications ask for with ClientOptions::security, Server::secure() and Server::require(),
-// over both transports. The mechanism is a fake one, whose steps end at once.
+// Tests what applications ask for with ClientOptions::security, Server::secure() and
+// Server::require(), over both transports. The mechanism is a fake one, whose steps end at once.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -118,7 +118,7 @@ TEST_P(Secure, PrincipalsAreUsersOfTheMachineWhereTheyAre) {
   EXPECT_EQ(seen_.user->uid, 0U);
 }
 
-TEST_P(Secure, WhatAProcedureRequiresIsAsked) {
+TEST_P(Secure, AsksForWhatAProcedureRequires) {
   listen();
   ASSERT_TRUE(server_->require(kSecuredProgram, kSecuredVersion,
                                {Protection::kKrb5, Protection::kKrb5i, Protection::kKrb5p}));

@@ -1,5 +1,5 @@
-// What makes a small program small: services of functions, default options, one port for a server
-// on each thread. Through the public headers, over siwarp.
+// Tests what makes a small program small: services of functions, default options, one port for a
+// server on each thread. Through the public headers, over siwarp.
 #include "rpcrdma/service.h"
 
 #include <gtest/gtest.h>

@@ -233,8 +233,8 @@ TEST_F(Shards, DoNotWaitForEachOthersFigures) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Two connections, on two shards, with the same Call: the second one waits for the first, is told
-// of its end, and has the same results.
+// Two connections, on two shards, with the same Call: the second one waits for the first, learns of
+// its end, and has the same results.
 TEST_F(Shards, ExecuteACallOnceThatIsMadeAgainElsewhere) {
   start(2);
   const auto peer = raw(), again = raw();
@@ -279,7 +279,7 @@ TEST_F(Shards, TogetherHaveNoMoreConnectionsThanTheyMay) {
 }
 
 // Wherever it is asked for, all connections are closed behind their calls, and run() returns.
-TEST_F(Shards, AllStopWhenOneOfThemIsToldTo) {
+TEST_F(Shards, AllStopWhenOneOfThemIsStopped) {
   start(3);
   std::vector<Client> clients;
   for (int i = 0; i < 3; ++i) {
@@ -339,7 +339,7 @@ TEST_F(Shards, TakeOverConnectionsThatStepUp) {
   EXPECT_THAT(shards, SizeIs(2)) << "those that step up one after the other are dealt as well";
 }
 
-// What waits for a client waits on the shard that had its connection: there the next one goes.
+// Calls to a client wait on the shard that had its connection: there the next one goes.
 TEST_F(Shards, HaveTheConnectionsOfAClientThatIsCalledBack) {
   ServerOptions options;
   options.backward_calls = 1;

@@ -1,4 +1,4 @@
-// What a call costs in steady state: no heap allocation, and no copy of its payload.
+// Measures what a call costs in steady state: no heap allocation, and no copy of its payload.
 //
 // operator new is replaced in this program (tools/bench/allocations.h), so that every allocation of
 // either side is counted.
@@ -85,8 +85,8 @@ TEST_P(SteadyState, AllocatesNothingAndCopiesNoPayload) {
   TransferCounters client_before, server_before;
   std::uint64_t allocated = 0;
   // Pools and kernel buffers get their size in the first rounds. When each has it depends on how
-  // calls meet: on a busy machine a pool may grow once more in the second. What a call allocates
-  // each time, every round shows.
+  // calls meet: on a busy machine a pool may grow once more in the second. Every round shows what a
+  // call allocates each time.
   for (int round = 0; round < kRounds; ++round) {
     client_before = pair_.client->counters();
     server_before = pair_.server->counters();

@@ -59,7 +59,7 @@ class StepUp : public ::testing::Test {
     return peer;
   }
   std::string url() const { return "tcp://" + plain_; }
-  // What comes back, as many bytes as are expected.
+  // Returns what comes back, as many bytes as are expected.
   static Words ask(RawPeer& peer, const Message& record, const Words& expected) {
     EXPECT_TRUE(peer.send(record));
     return to_words(peer.receive(expected.size() * 4));
@@ -149,7 +149,7 @@ TEST_F(StepUp, NullIsAnsweredAndOneConnectionMayAskMuchBefore) {
   EXPECT_FALSE(peer->initiate({}).empty());
 }
 
-TEST_F(StepUp, WhatElseIsCalledIsRefusedAsRpcHasIt) {
+TEST_F(StepUp, OtherCallsAreRefusedAsRpcHasIt) {
   const auto peer = connect();
   const struct {
     Message record;
@@ -249,7 +249,7 @@ TEST_F(StepUp, ServerThatStopsTakesNoConnectionOver) {
   EXPECT_TRUE(rest->empty());
 }
 
-// --- What a client is told -----------------------------------------------------------------------
+// --- What a client reports -----------------------------------------------------------------------
 
 void expect_told(const std::string& url, Errc code, std::string_view text) {
   ClientOptions options;
@@ -261,18 +261,18 @@ void expect_told(const std::string& url, Errc code, std::string_view text) {
   EXPECT_NE(client.error().cause.find(text), std::string::npos) << client.error().message();
 }
 
-TEST_F(StepUp, ClientIsToldOfAServerThatDoesNotStepUp) {
+TEST_F(StepUp, ClientReportsAServerThatDoesNotStepUp) {
   const std::string rdma = "tcp://" + std::string(server_->address());
   beside([&] { expect_told(rdma, Errc::kNotAvailable, "rpcrdma serve --tcp-port"); });
 }
 
-TEST_F(StepUp, ClientIsToldWhenNothingListensThere) {
+TEST_F(StepUp, ClientReportsThatNothingListensThere) {
   const std::string gone = url();
   server_.reset();
   expect_told(gone, Errc::kRefused, "is the server running");
 }
 
-TEST_F(StepUp, ClientIsToldOfUrlsThatAreNone) {
+TEST_F(StepUp, ClientReportsUrlsThatAreNone) {
   for (const char* const bad :
        {"rdma://127.0.0.1:1", "tcp://127.0.0.1", "tcp://:1", "tcp://h:x", "tcp://h:65536",
         "tcp://h:", "tcp://::1:20049", "tcp://h:1x", "", "tcp://"}) {
@@ -298,7 +298,7 @@ void expect_told_of_answer(const Words& reply, Errc code, std::string_view text)
   thread.join();
 }
 
-TEST(StepUpClient, IsToldOfAnswersThatAreNone) {
+TEST(StepUpClient, ReportsAnswersThatAreNone) {
   constexpr auto kNo = Errc::kNotAvailable;
   expect_told_of_answer({kLast | 24, 0, 1, 0, 0, 0, 1}, kNo, "program unavailable");
   expect_told_of_answer({kLast | 24, 0, 1, 0, 0, 0, 3}, kNo, "procedure unavailable");

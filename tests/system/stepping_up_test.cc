@@ -35,7 +35,7 @@ constexpr std::uint32_t kSteppingUpProgram = TestService::kProgram;
 constexpr std::uint32_t kSteppingUpVersion = TestService::kVersion;
 constexpr std::uint32_t kXid = 7;
 
-// What the program of a test agrees with its clients on.
+// The program of a test agrees with its clients on this.
 class AgreeingService final : public Service {
  public:
   enum Procedure : std::uint32_t {

@@ -336,7 +336,7 @@ TEST_F(TcpClientTest, WithReconnectionAReplyOverTheLimitFailsAtOnce) {
   EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
 }
 
-TEST_F(TcpClientTest, WhatOnlyRdmaHasIsRefused) {
+TEST_F(TcpClientTest, RefusesWhatOnlyRdmaHas) {
   ClientOptions backward;
   backward.backward_calls = 1;
   const auto refused = Client::begin_connect("tcp://" + listener_.address(), backward);

@@ -727,7 +727,7 @@ TEST(TcpOnly, ProviderWithoutDescriptorsSaysThatItCannot) {
   EXPECT_EQ(pair.finish(*pair.prepare(TestService::kNull), [](Reply&) {}), std::nullopt);
 }
 
-// What only RDMA has.
+// Asks for what only RDMA has.
 class CallingBack final : public Service {
  public:
   const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {

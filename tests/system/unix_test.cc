@@ -46,7 +46,7 @@ int unix_socket(const std::string& path,
   return descriptor;
 }
 
-// What a server leaves that was killed.
+// Leaves what a server leaves that was killed.
 void leave_socket(const std::string& path) {
   ::close(unix_socket(path, ::bind));
 }
@@ -135,7 +135,7 @@ TEST_F(UnixTest, ClientReconnectsToAServerThatHasComeBack) {
   });
 }
 
-TEST_F(UnixTest, PeersAreToldByUserAndProcess) {
+TEST_F(UnixTest, NamesPeersByUserAndProcess) {
   ServerOptions options;
   std::vector<std::string> peers;
   options.on_connection = [&](const ConnectionEvent& event) { peers.emplace_back(event.peer); };
@@ -245,7 +245,7 @@ TEST_F(UnixTest, FileOfAnotherServerIsLeft) {
   EXPECT_TRUE(client) << client.error().message();
 }
 
-TEST_F(UnixTest, PathThatIsTakenIsLeftAsItIsAndToldWithARemedy) {
+TEST_F(UnixTest, PathThatIsTakenIsLeftAsItIsAndReportedWithARemedy) {
   const auto expect_taken = [this] {
     const auto server = Server::listen(url());
     ASSERT_FALSE(server);

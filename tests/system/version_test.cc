@@ -81,7 +81,7 @@ TEST_P(Version, IsTheHighestThatBothHave) {
   }
 }
 
-TEST_P(Version, OfTheServerMayBeTooNewForTheClient) {
+TEST_P(Version, MayBeTooNewForTheClient) {
   RpcPair pair = make(ProtocolVersion::kOne, ProtocolVersion::kTwo);
   const auto error = echo(pair, 100, false);
   ASSERT_TRUE(error);
@@ -117,7 +117,7 @@ TEST_P(Version, TwoMovesInlineWhatTheReceivesOfBothHold) {
   EXPECT_FALSE(old.client->version_two().characteristics()) << "version 1 has none";
 }
 
-// What became of a request, once it has ended.
+// Returns what became of a request, once it has ended.
 std::optional<ChangeResult> end_of(RpcPair& pair, std::uint32_t size) {
   std::optional<ChangeResult> end;
   const auto asked = pair.client->version_two().request_receive_size(
@@ -514,7 +514,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, OtherServer,
                                                   [] { return test::make_siwarp(true); }}),
                          name_of_fabric);
 
-TEST_P(OtherServer, ThatIsSilentIsConnectedToAgainInVersionOne) {
+TEST_P(OtherServer, IsConnectedToAgainInVersionOneIfItIsSilent) {
   start([&](std::size_t, Bytes message) -> std::optional<Message> {
     versions_.push_back(word(message, 1));
     if (word(message, 1) == 2) return std::nullopt;
@@ -525,7 +525,7 @@ TEST_P(OtherServer, ThatIsSilentIsConnectedToAgainInVersionOne) {
   EXPECT_EQ(server_->connections(), 2U);
 }
 
-TEST_P(OtherServer, ThatNamesVersionOneIsSpokenToOnTheSameConnection) {
+TEST_P(OtherServer, IsSpokenToOnTheSameConnectionIfItNamesVersionOne) {
   start([&](std::size_t, Bytes message) -> std::optional<Message> {
     versions_.push_back(word(message, 1));
     if (word(message, 1) == 1) return reply_v1(message);
@@ -537,7 +537,7 @@ TEST_P(OtherServer, ThatNamesVersionOneIsSpokenToOnTheSameConnection) {
 }
 
 // The draft has it in its list: the connection ends behind the error.
-TEST_P(OtherServer, ThatNamesVersionOneAndLeavesIsConnectedToAgain) {
+TEST_P(OtherServer, IsConnectedToAgainIfItNamesVersionOneAndLeaves) {
   start([&](std::size_t connection, Bytes message) -> std::optional<Message> {
     versions_.push_back(word(message, 1));
     if (connection > 0) return reply_v1(message);

@@ -1,4 +1,5 @@
-// Whether an NFSv4.1 server calls its client back over the client's own RDMA connection (RFC 8167).
+// Finds out whether an NFSv4.1 server calls its client back over the client's own RDMA connection
+// (RFC 8167).
 //
 //   back_channel_probe rdma://HOST:PORT PATH...
 //
@@ -26,8 +27,8 @@ void print(const ProbeReport& report) {
 }
 
 int run(int argc, char** argv) {
-  tools::Command command("",
-                         "Whether an NFSv4.1 server calls back over its client's RDMA connection");
+  tools::Command command(
+      "", "Finds out whether an NFSv4.1 server calls back over its client's RDMA connection");
   ProbeSettings settings;
   std::string crc = "on";
   double patience_s = 30;

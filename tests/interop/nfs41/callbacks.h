@@ -34,7 +34,7 @@ class Callbacks final : public nfs41::NFS_CB_Service {
   const std::string& refusal() const noexcept { return refusal_; }
 
   void CB_COMPOUND(Answer<nfs41::CB_COMPOUND4res> answer, nfs41::CB_COMPOUND4args args) override;
-  // What CB_COMPOUND answers.
+  // Returns the answer to CB_COMPOUND.
   nfs41::CB_COMPOUND4res results_of(const nfs41::CB_COMPOUND4args& args);
 
  private:

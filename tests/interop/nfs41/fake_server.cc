@@ -172,7 +172,7 @@ void FakeServer::recall(const std::string& name, File& file) {
   auto& second = args.argarray.emplace_back().set_opcbrecall();
   second.stateid = *file.delegation;
   second.fh = handle_of(fault_ == Fault::kRecallOfAnother ? "another" : name);
-  // What the client answers is for its own test to look at.
+  // The client's own test looks at its answer.
   const auto started = nfs41::NFS_CB_Client(*back_).CB_COMPOUND_start(
       args, [](Expected<nfs41::CB_COMPOUND4res, Error>) {});
   if (!started) file.recalled = false;

@@ -13,7 +13,7 @@
 
 namespace rpcrdma::interop {
 
-// What it does otherwise than it should.
+// Names what it does otherwise than it should.
 enum class Fault : std::uint8_t {
   kNone,
   kNoBackChannel,      // CREATE_SESSION does not accept it

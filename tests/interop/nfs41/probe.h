@@ -30,9 +30,9 @@ struct ProbeReport {
 };
 
 // For each file: the first client opens it for reading and gets a delegation; the second one opens
-// it for writing and is told to wait; the server recalls the delegation by CB_SEQUENCE and
-// CB_RECALL; the first client answers and returns it; then the second one's OPEN succeeds. Throws
-// Failed (interop/nfs41/client.h) unless all of this happens, and nothing else.
+// it for writing and has to wait; the server recalls the delegation by CB_SEQUENCE and CB_RECALL;
+// the first client answers and returns it; then the second one's OPEN succeeds. Throws Failed
+// (interop/nfs41/client.h) unless all of this happens, and nothing else.
 ProbeReport probe(const ProbeSettings& settings);
 
 }  // namespace rpcrdma::interop
