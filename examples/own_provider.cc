@@ -35,7 +35,7 @@ int main() {
   // In a scope of its own, since the server answers as long as it is asked to.
   {
     auto client =
-        greeting::must(rpcrdma::Client::connect(std::make_unique<own::Provider>(wire), address));
+        greeting::must(rpcrdma::Client::connect({std::make_unique<own::Provider>(wire), address}));
     const std::vector<std::byte> data(kSizeMax, std::byte{21});
     std::vector<std::byte> place(kSizeMax);
     auto call = greeting::must(client.prepare({greeting::kProgram, greeting::kVersion, kDouble}));
@@ -45,7 +45,7 @@ int main() {
     const auto result = greeting::must(reply.decode(
         [](rpcrdma::MessageReader& results) { return results.bulk(kSizeMax, "result"); }));
     std::printf("over '%s': %zu bytes of %d, in place: %d\n",
-                std::string(client.provider_name()).c_str(), result.size(),
+                std::string(client.connection().provider_name).c_str(), result.size(),
                 std::to_integer<int>(result.back()), result.data() == place.data() ? 1 : 0);
   }
   server.stop();

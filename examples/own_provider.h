@@ -3,7 +3,7 @@
 //
 //   own::Wire wire;
 //   auto server = rpcrdma::Server::listen(std::make_unique<own::Provider>(wire), "any:0");
-//   auto client = rpcrdma::Client::connect(std::make_unique<own::Provider>(wire), address);
+//   auto client = rpcrdma::Client::connect({std::make_unique<own::Provider>(wire), address});
 //
 // All work is done while it is posted. One lock is around everything, so that each provider may be
 // on a thread of its own. tests/conformance tries it by the suite of the library's own providers.

@@ -273,11 +273,11 @@ ClientOptions ClientSettings::client_options() {
   options.reconnect.enabled = may_reconnect && !no_reconnect;
   options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
   if (security != "sys") {
-    options.security.emplace();
-    options.security->target = service;
-    options.security->service = security == "krb5"    ? gss::Service::kNone
-                                : security == "krb5i" ? gss::Service::kIntegrity
-                                                      : gss::Service::kPrivacy;
+    auto& kerberos = options.auth.emplace<gss::ClientSecurity>();
+    kerberos.target = service;
+    kerberos.service = security == "krb5"    ? gss::Service::kNone
+                       : security == "krb5i" ? gss::Service::kIntegrity
+                                             : gss::Service::kPrivacy;
   }
   return options;
 }
@@ -332,7 +332,8 @@ void ClientSettings::ask(Client& client) const {
 std::string characteristics_text(const Client& client) {
   const auto both = client.version_two().characteristics();
   if (!both) {
-    return fmt::format("version {}, which has no characteristics", client.protocol_version());
+    return fmt::format("version {}, which has no characteristics",
+                       client.connection().protocol_version);
   }
   const auto side = [](const Characteristics& of) {
     const char* const levels[] = {"none", "inline", "general"};
@@ -345,10 +346,10 @@ std::string characteristics_text(const Client& client) {
 }
 
 std::string terms_text(const Client& client) {
-  const auto terms = client.terms();
+  const auto terms = client.connection().terms;
   const std::string text =
       terms ? to_string(*terms) : std::string("no RDMA, and nothing is negotiated");
-  return fmt::format("rpcrdma: {}: {}", client.peer_address(), text);
+  return fmt::format("rpcrdma: {}: {}", client.connection().peer_address, text);
 }
 
 std::string not_empty(const std::string& value) {

@@ -88,7 +88,7 @@ Error with_nfs_hint(Error error, Client& client) {
   error.cause += fmt::format(
       "; it is an NFS server, whose URLs are nfs+rdma://{}/EXPORT[/PATH] (rpcrdma ls, "
       "cat, cp and others; ping --program {} --version {})",
-      client.peer_address(), nfs3::NFS_PROGRAM, nfs3::NFS_V3);
+      client.connection().peer_address, nfs3::NFS_PROGRAM, nfs3::NFS_V3);
   return error;
 }
 
@@ -127,7 +127,7 @@ std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& s
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   nfs::MountOptions options;
   options.client = client.client_options();
-  options.client.credential = own_credential(host.data());
+  options.credential = own_credential(host.data());
   options.connections = settings.connections;
   options.mount_port = settings.mount_port;
   auto opened = nfs::Mounted::open(parsed, std::move(options));
@@ -135,7 +135,7 @@ std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& s
     const Client* const first = (*opened)->connections().first_client();
     // cp says much else, and says nothing of what was not negotiated.
     const bool has_more = client.verbose == ClientSettings::Verbose::kAlsoMore;
-    if (client.is_verbose && first != nullptr && (!has_more || first->terms())) {
+    if (client.is_verbose && first != nullptr && (!has_more || first->connection().terms)) {
       say(terms_text(*first));
     }
     return std::move(*opened);

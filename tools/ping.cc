@@ -43,12 +43,13 @@ void measure(PingSettings& settings) {
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count()));
   }
   const Latency latency = Latency::of(samples_ns);
+  const ConnectionInfo connection = client->connection();
   if (settings.client.common.json) {
-    print_json({{"peer", client->peer_address()},
-                {"provider", client->provider_name()},
+    print_json({{"peer", connection.peer_address},
+                {"provider", connection.provider_name},
                 {"program", settings.client.program},
                 {"version", settings.client.version},
-                {"rpcrdma_version", client->protocol_version()},
+                {"rpcrdma_version", connection.protocol_version},
                 {"count", settings.count},
                 {"latency", to_json(latency)},
                 {"counters", to_json(client->counters())}});
@@ -57,8 +58,8 @@ void measure(PingSettings& settings) {
   fmt::print(
       "{} NULL calls to program {} version {} at {} ({}, RPC-over-RDMA version {}):\n"
       "  min {:.1f}  avg {:.1f}  p50 {:.1f}  p99 {:.1f}  p99.9 {:.1f}  max {:.1f} us\n",
-      settings.count, settings.client.program, settings.client.version, client->peer_address(),
-      client->provider_name(), client->protocol_version(), latency.min_us, latency.avg_us,
+      settings.count, settings.client.program, settings.client.version, connection.peer_address,
+      connection.provider_name, connection.protocol_version, latency.min_us, latency.avg_us,
       latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us);
 }
 

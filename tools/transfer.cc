@@ -93,7 +93,7 @@ void report(const char* what, const std::string& name, blob::TransferResult& res
   if (!json) {
     fmt::print("{} {}: {} in {:.2f} s, {:.2f} GB/s, {} calls, p50 {:.0f} us, p99 {:.0f} us ({})\n",
                what, escaped(name), size_text(result.bytes), result.seconds, rate / 1e9,
-               result.calls, latency.p50_us, latency.p99_us, client.provider_name());
+               result.calls, latency.p50_us, latency.p99_us, client.connection().provider_name);
     const TransferCounters counters = client.counters();
     if (counters.padded_calls + counters.read_replies > 0) {
       fmt::print(
@@ -110,7 +110,7 @@ void report(const char* what, const std::string& name, blob::TransferResult& res
                 {"gb_per_s", rate / 1e9},
                 {"sha256", blob::to_hex(result.sum)},
                 {"latency", to_json(latency)},
-                {"provider", client.provider_name()},
+                {"provider", client.connection().provider_name},
                 {"counters", to_json(client.counters())}};
   add_name(value, name);
   print_json(value);
@@ -153,7 +153,7 @@ void put(TransferSettings& settings) {
   auto client = settings.connect();
   // Input without a size may be typed by hand, or come from a slow program: then nobody waits for
   // the server.
-  const std::string waited_for(source.likely_size() != 0 ? client->peer_address() : "");
+  const std::string waited_for(source.likely_size() != 0 ? client->connection().peer_address : "");
   std::optional<ProgressBar> bar;
   settings.show_progress(bar.emplace("put " + escaped(settings.name), waited_for));
   auto result = blob::BlobClient(*client, settings.transfer).put(source, settings.name);
@@ -173,7 +173,7 @@ void get(TransferSettings& settings) {
     fail(kFailed, fmt::format("cannot write {}: {}", output.path(), output.problem()));
   }
   auto client = settings.connect();
-  const std::string waited_for(settings.file == "-" ? "" : client->peer_address());
+  const std::string waited_for(settings.file == "-" ? "" : client->connection().peer_address);
   std::optional<ProgressBar> bar;
   settings.show_progress(bar.emplace("get " + escaped(settings.name), waited_for));
   blob::BlobClient blobs(*client, settings.transfer);
@@ -195,7 +195,7 @@ void get(TransferSettings& settings) {
     fail(kFailed, fmt::format("{} arrived damaged or was changed meanwhile: SHA-256 {} here, {} on "
                               "the server {}; get it again",
                               settings.name, blob::to_hex(result->sum), blob::to_hex(*sum),
-                              client->peer_address()));
+                              client->connection().peer_address));
   }
   if (!output.finish()) {
     fail(kFailed, fmt::format("cannot write {}: {}", output.path(), std::strerror(errno)));

@@ -42,7 +42,7 @@ Errc code_of(blob_status status) {
 
 Error BlobClient::failure(const Client& client, std::string_view what, blob_status status) {
   const Errc code = code_of(status);
-  return {code, std::string(what), std::string(client.peer_address()),
+  return {code, std::string(what), std::string(client.connection().peer_address),
           std::string(explain(status))};
 }
 
@@ -79,8 +79,8 @@ BlobClient::Result<blob_sum> BlobClient::sum(std::string_view name, std::uint64_
 
 BlobClient::Result<std::vector<list_entry>> BlobClient::list(std::uint64_t entries_max) {
   const auto bad_reply = [this](std::string cause) {
-    return Unexpected<Error>(
-        Error{Errc::kBadReply, "list", std::string(client_.peer_address()), std::move(cause)});
+    return Unexpected<Error>(Error{
+        Errc::kBadReply, "list", std::string(client_.connection().peer_address), std::move(cause)});
   };
   std::vector<list_entry> entries;
   std::uint64_t cookie = 0;

@@ -70,7 +70,7 @@ class Download {
 
  private:
   Error bad_reply(std::string cause) const {
-    return {Errc::kBadReply, "fetching data", std::string(client_.peer_address()),
+    return {Errc::kBadReply, "fetching data", std::string(client_.connection().peer_address),
             std::move(cause)};
   }
 

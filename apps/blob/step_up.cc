@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "blob.h"
 #include "rpcrdma/take_over.h"
@@ -37,7 +38,7 @@ ClientOptions plain_options(const ClientOptions& options) {
   plain.provider.setup_timeout_client = options.provider.setup_timeout_client;
   plain.call_timeout = options.provider.setup_timeout_client;
   plain.tcp.record_size_max = kReplySizeMax;
-  plain.credential = options.credential;
+  if (std::holds_alternative<rpcrdma::AuthSys>(options.auth)) plain.auth = options.auth;
   plain.calls_max = 1;
   return plain;
 }

@@ -186,7 +186,7 @@ std::unique_ptr<rpcrdma::Client> Served::connect(const std::string& scheme, std:
   credential.gid = gid;
   credential.gid_count = static_cast<std::uint32_t>(groups.size());
   std::ranges::copy(groups, credential.gids.begin());
-  options.credential = credential;
+  options.auth = credential;
   auto client = rpcrdma::Client::connect(scheme == "tcp" ? tcp_ : rdma_, options);
   EXPECT_TRUE(client) << client.error().message();
   return std::make_unique<rpcrdma::Client>(std::move(*client));

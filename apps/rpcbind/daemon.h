@@ -50,7 +50,7 @@ class Daemon {
 
   const std::string& peer() const noexcept { return peer_; }  // for errors: "rpcbind at …"
   // "ADDR:PORT", numeric, or a path.
-  std::string_view peer_address() const noexcept { return client_.peer_address(); }
+  std::string_view peer_address() const noexcept { return client_.connection().peer_address; }
 
  private:
   Daemon(Client&& client, std::string peer) noexcept

@@ -63,7 +63,7 @@ int main(int count, char** arguments) {
   nfs::MountOptions mount;
   mount.client.provider.name = "siwarp";
   mount.client.provider.crc = std::string_view(arguments[2]) == "crc";
-  mount.client.credential.emplace().machine_name = "bench";
+  mount.credential.emplace().machine_name = "bench";
   const auto server = must(nfs::Mounted::open(nfs::parse_nfs_url(arguments[1]).value(), mount));
   const nfs::Node file = must(server->wait_for(server->look_up_path(nfs_bench::kName)));
   nfs_bench::Meter meter(options.seconds);

@@ -118,7 +118,7 @@ class RPCRDMA_EXPORT ClientAuth {
   virtual void forget(CallSeal& /*call*/) noexcept {}
 
   // The call that tells the server to forget what it keeps for this client, such as a security
-  // context, see Client::log_out(); nullopt: it keeps nothing. It has neither arguments nor
+  // context, see ClientIdentity::log_out(); nullopt: it keeps nothing. It has neither arguments nor
   // results.
   virtual std::optional<Procedure> logout_procedure() const noexcept { return std::nullopt; }
 

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/registered_memory.h"
+#include "rpcrdma/terms.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {
@@ -72,11 +74,12 @@ class [[nodiscard]] RPCRDMA_EXPORT CallAwaiter {
   Stage stage_ = Stage::kPrepared;
 };
 
-class RPCRDMA_EXPORT Client {
+// The server to connect to, by implicit conversion: Client::connect("rdma://storage"). Borrows its
+// texts.
+class RPCRDMA_EXPORT Destination {
  public:
-  // Connects to rdma://HOST[:PORT] or tcp://HOST:PORT (IPv4, [IPv6] or a name), or to the Unix
-  // socket unix:///PATH. Blocks until the connection is up or ProviderOptions::setup_timeout_client
-  // has passed.
+  // rdma://HOST[:PORT] or tcp://HOST:PORT (IPv4, [IPv6] or a name), or the Unix socket
+  // unix:///PATH.
   //
   // Several servers of the same service stand behind each other, as in rdma://A,B:20050: the client
   // connects to the first that answers, and ClientOptions::reconnect tries the next one after each
@@ -87,20 +90,51 @@ class RPCRDMA_EXPORT Client {
   // Over tcp:// and unix:// (records, RFC 5531 §11) the same calls are made. Bulk items travel in
   // the stream, and are copied to their places when the reply is read. RDMA-only features fail with
   // kUnsupported: memory that stays registered, and calls from the server.
-  static Expected<Client, Error> connect(std::string_view url, const ClientOptions& options = {});
+  Destination(std::string_view url) noexcept;
+  Destination(const std::string& url) noexcept : Destination(std::string_view(url)) {}
+  Destination(const char* url) noexcept : Destination(std::string_view(url)) {}
+  // An address of the application's own RDMA stack or of a test double (rpcrdma/provider.h), which
+  // the client then owns: Client::connect({std::move(provider), "here:1"}). The address is passed
+  // to the provider unchanged, and ProviderOptions are ignored. Connecting fails as the provider's
+  // connect() does, and with kUnsupported if there is no provider.
+  Destination(std::unique_ptr<rdma::Provider> provider, std::string_view address) noexcept;
+  Destination(Destination&& other) noexcept;
+  ~Destination();
+
+ private:
+  friend class Client;
+  std::string_view address_;
+  bool is_of_provider_;
+  std::unique_ptr<rdma::Provider> provider_;
+};
+
+// Says who a client's calls come from, see Client::identity(). For the client's thread; the client
+// must outlive it.
+class RPCRDMA_EXPORT ClientIdentity {
+ public:
+  // Sends this credential with calls started from now on, and with calls repeated after the loss of
+  // a connection. No effect if ClientOptions::auth has an authenticator or RPCSEC_GSS.
+  void use(const AuthSys& credential);
+  // Prepares the call by which the server forgets the security context of this client (RFC 2203
+  // §5.4), without arguments and results; kSecurity: there is none. The next call makes another
+  // one. Without this call the server keeps the context until it expires.
+  Expected<Call, Error> logout_call();
+  // Makes this call and blocks until it has ended, 5 s at most; does nothing without a context.
+  void log_out();
+
+ private:
+  friend class Client;
+  explicit ClientIdentity(ClientImpl& impl) noexcept : impl_(&impl) {}
+  ClientImpl* impl_;
+};
+
+class RPCRDMA_EXPORT Client {
+ public:
+  // Blocks until the connection is up or ProviderOptions::setup_timeout_client has passed.
+  static Expected<Client, Error> connect(Destination to, const ClientOptions& options = {});
   // Begins to connect to the first address and returns at once, for an event loop with other work.
   // progress() continues until connected(), or until ended(); prepare() then fails with the reason.
-  static Expected<Client, Error> begin_connect(std::string_view url,
-                                               const ClientOptions& options = {});
-  // The same over the application's own RDMA stack or a test double (rpcrdma/provider.h), which the
-  // client then owns. The address is passed to the provider unchanged, and ProviderOptions are
-  // ignored. Fails as its connect() does, and with kUnsupported if there is no provider.
-  static Expected<Client, Error> connect(std::unique_ptr<rdma::Provider> provider,
-                                         std::string_view address,
-                                         const ClientOptions& options = {});
-  static Expected<Client, Error> begin_connect(std::unique_ptr<rdma::Provider> provider,
-                                               std::string_view address,
-                                               const ClientOptions& options = {});
+  static Expected<Client, Error> begin_connect(Destination to, const ClientOptions& options = {});
   Client(Client&&) noexcept;
   Client& operator=(Client&& other) noexcept;
   // Ends outstanding calls with kCanceled, then closes. Must not run inside its own callbacks.
@@ -121,14 +155,6 @@ class RPCRDMA_EXPORT Client {
   // Starting it fails with kBadArguments if the message does not begin as a Call does (RFC 5531
   // §9), or has the XID of another outstanding call.
   Expected<Call, Error> prepare_message(std::uint32_t size_max = 2048);
-
-  // Prepares the call by which the server forgets the security context of this client (RFC 2203
-  // §5.4), without arguments and results; kSecurity: there is none. The next call makes another
-  // one. Without this call the server keeps the
-  // context until it expires.
-  Expected<Call, Error> logout_call();
-  // Makes this call and blocks until it has ended, 5 s at most; does nothing without a context.
-  void log_out();
 
   // Makes the call and waits for its end. Meanwhile other calls proceed (their callbacks run).
   Expected<Reply, Error> call(Call call);
@@ -174,17 +200,11 @@ class RPCRDMA_EXPORT Client {
   bool connected() const noexcept;
   bool ended() const noexcept;  // permanently: refused, lost or closed
   std::uint32_t calls_in_flight() const noexcept;
-  std::string_view provider_name() const noexcept;
-  std::string_view peer_address() const noexcept;
-  // The version of RPC-over-RDMA of this connection: 1 or 2; 0 without a connection, and over
-  // tcp:// and unix://.
-  std::uint32_t protocol_version() const noexcept;
-  // Returns its transport characteristics and requests to change them, see rpcrdma/version_two.h.
-  // The result belongs to this client.
+  // Returns what there is to know about the connection.
+  ConnectionInfo connection() const noexcept;
+  // Returns the characteristics of a connection of version two and requests to change them, see
+  // rpcrdma/version_two.h. The result belongs to this client.
   VersionTwo version_two() const noexcept;
-  // Returns the terms of the connection; the version and the credits are those of the last reply.
-  // nullopt without a connection, and over tcp:// and unix://, which negotiate nothing.
-  std::optional<ConnectionTerms> terms() const noexcept;
   TransferCounters counters() const noexcept;
 
   // Registers memory for the lifetime of the result: bulk items and result places that lie entirely
@@ -194,9 +214,8 @@ class RPCRDMA_EXPORT Client {
   Expected<RegisteredMemory, Error> register_memory(MutableBytes memory);
   Expected<RegisteredMemory, Error> register_read_only(Bytes memory);
 
-  // Sends this credential with calls started from now on, and with calls repeated after the loss of
-  // a connection (default AUTH_NONE). No effect if ClientOptions::auth seals the calls.
-  void use_credential(const AuthSys& credential);
+  // Returns who the calls come from, to change it. The result belongs to this client.
+  ClientIdentity identity() const noexcept;
 
  private:
   friend class Backward;

@@ -120,7 +120,7 @@ class RPCRDMA_EXPORT Executor {
   virtual void submit(Work work) = 0;
 };
 
-// Configures the security of a client, see ClientOptions::security.
+// Configures the security of a client, see ClientOptions::auth.
 struct ClientSecurity {
   Service service = Service::kNone;
   // The service to call, "nfs@host.example". Without '@', the host is that of the URL.

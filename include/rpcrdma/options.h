@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "rpcrdma/characteristics.h"
@@ -131,6 +133,17 @@ struct ReconnectOptions {
   std::uint32_t losses_max = 3;
 };
 
+// How calls say who makes them:
+// - AUTH_NONE, if nothing is set;
+// - AUTH_SYS, already for the first call of a Profile::kRfc5666 connection; the machine name is
+//   copied when the client is created;
+// - RPCSEC_GSS (rpcrdma/gss.h);
+// - an authenticator of another flavor (rpcrdma/auth.h; null: AUTH_NONE), which serves one client
+//   and outlives it;
+// - a function that makes one for each client, which owns it.
+using Authentication = std::variant<std::monostate, AuthSys, gss::ClientSecurity, ClientAuth*,
+                                    std::function<std::unique_ptr<ClientAuth>()>>;
+
 // Limits of tcp:// and unix:// connections, in place of credits and chunks. A client uses only the
 // limits on records, which are replies there.
 struct TcpOptions {
@@ -167,17 +180,10 @@ struct ClientOptions {
   // makes no RDMA Reads for this side; and fail otherwise, as in version 1.
   BackwardSupport backward_support = BackwardSupport::kGeneral;
   // Version two: at most 8 characteristics of the application's own, see
-  // Client::set_characteristic().
+  // VersionTwo::set_characteristic().
   std::vector<CharacteristicType> characteristics;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
-  // As Client::use_credential(), but already used for the first call of a Profile::kRfc5666
-  // connection. The machine name is copied when the client is created.
-  std::optional<AuthSys> credential;
-  // RPCSEC_GSS (rpcrdma/gss.h) in place of that.
-  std::optional<gss::ClientSecurity> security;
-  // Seals calls instead of both, see rpcrdma/auth.h; null: nothing does. It serves one client and
-  // outlives it.
-  ClientAuth* auth = nullptr;
+  Authentication auth;  // who the calls come from; by default nobody says
   ReconnectOptions reconnect;
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
 };

@@ -3,7 +3,7 @@
 // double:
 //
 //   auto server = rpcrdma::Server::listen(std::make_unique<OwnProvider>(...), "own:1");
-//   auto client = rpcrdma::Client::connect(std::make_unique<OwnProvider>(...), "own:1");
+//   auto client = rpcrdma::Client::connect({std::make_unique<OwnProvider>(...), "own:1"});
 //
 // examples/own_provider.h is a complete provider; docs/providers.md explains how tests/conformance
 // tests one.
@@ -249,7 +249,7 @@ class RPCRDMA_EXPORT Provider {
  public:
   // Precondition: all objects created from it are destroyed.
   virtual ~Provider() = default;
-  // Returns the name for display: Client::provider_name(). Valid as long as *this.
+  // Returns the name for display: ConnectionInfo::provider_name. Valid as long as *this.
   virtual std::string_view name() const noexcept = 0;
   // An address is "127.0.0.1:20049" or "[::1]:20049" if the library resolved a URL, and otherwise
   // whatever the user passed to Client::connect() or Server::listen() with this provider. Both

@@ -29,6 +29,18 @@ struct ConnectionTerms {
   std::uint32_t reads_served_max = 0;     // RDMA Reads of the peer at a time: IRD
 };
 
+// A client's connection, see Client::connection(). The texts are valid until the next call of
+// progress().
+struct ConnectionInfo {
+  std::string_view provider_name;  // "siwarp", "verbs", "tcp", or an application's own
+  std::string_view peer_address;
+  // The version of RPC-over-RDMA: 1 or 2; 0 without a connection, and over tcp:// and unix://.
+  std::uint32_t protocol_version = 0;
+  // The version and the credits are those of the last reply. nullopt without a connection, and over
+  // tcp:// and unix://, which negotiate nothing.
+  std::optional<ConnectionTerms> terms{};
+};
+
 // One line: "siwarp, RPC-over-RDMA version 1, 32 credits, inline up to 4096 bytes out and 4096 in,
 // remote invalidation, MPA CRC, RDMA Reads at a time: 16 of the peer (IRD), 16 of this side (ORD)".
 RPCRDMA_EXPORT std::string to_string(const ConnectionTerms& terms);

@@ -4,6 +4,7 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace rpcrdma::rpc {
 namespace {
@@ -36,8 +37,9 @@ std::uint64_t draw_handle() {
 }  // namespace
 
 Expected<ClientOptions, Error> with_security(ClientOptions options, std::string_view host) {
-  if (!options.security || options.auth != nullptr) return options;
-  gss::ClientSecurity& security = *options.security;
+  auto* const wanted = std::get_if<gss::ClientSecurity>(&options.auth);
+  if (wanted == nullptr) return options;
+  gss::ClientSecurity& security = *wanted;
   if (security.target.find('@') == std::string::npos) {
     security.target.append("@").append(host);
   }
@@ -48,23 +50,32 @@ Expected<ClientOptions, Error> with_security(ClientOptions options, std::string_
   return options;
 }
 
-ClientSecurity::ClientSecurity(const ClientOptions& options, std::function<Instant()> now)
-    : given_(options.auth) {
-  if (!options.security || given_ != nullptr) return;
-  const gss::ClientSecurity& security = *options.security;
+ClientSecurity::ClientSecurity(const Authentication& wanted, std::function<Instant()> now) {
+  if (const auto* given = std::get_if<ClientAuth*>(&wanted)) auth_ = *given;
+  if (const auto* make = std::get_if<std::function<std::unique_ptr<ClientAuth>()>>(&wanted)) {
+    own(*make ? (*make)() : nullptr);
+  } else if (const auto* gss = std::get_if<gss::ClientSecurity>(&wanted)) {
+    own(make_gss(*gss, std::move(now)));
+  }
+}
+
+void ClientSecurity::own(std::unique_ptr<ClientAuth> auth) {
+  own_ = std::move(auth);
+  auth_ = own_.get();
+}
+
+std::unique_ptr<ClientAuth> ClientSecurity::make_gss(const gss::ClientSecurity& security,
+                                                     std::function<Instant()> now) {
   gss::Mechanism* mechanism = security.mechanism;
   if (mechanism == nullptr) {
     auto made = gss::make_kerberos(security.kerberos);
-    if (!made) {
-      own_ = std::make_unique<Refusal>(std::move(made.error()));
-      return;
-    }
+    if (!made) return std::make_unique<Refusal>(std::move(made.error()));
     mechanism_ = std::move(*made);
     mechanism = mechanism_.get();
   }
   gss::Executor& executor =
       security.executor != nullptr ? *security.executor : workers_of_clients();
-  own_ = std::make_unique<gss::ClientGss>(
+  return std::make_unique<gss::ClientGss>(
       *mechanism, executor,
       gss::ClientGss::Settings{.target = security.target, .service = security.service},
       std::move(now));

@@ -19,16 +19,20 @@ namespace rpcrdma::rpc {
 // is not there.
 Expected<ClientOptions, Error> with_security(ClientOptions options, std::string_view host);
 
-// Has the authenticator of a client's calls, if ClientOptions::security or ::auth asks for one.
+// Has the authenticator of a client's calls, if ClientOptions::auth asks for one.
 class ClientSecurity {
  public:
   // `now` is called on the client's thread.
-  ClientSecurity(const ClientOptions& options, std::function<Instant()> now);
+  ClientSecurity(const Authentication& wanted, std::function<Instant()> now);
   // Null: AUTH_NONE and AUTH_SYS are what there is.
-  ClientAuth* auth() const noexcept { return own_ ? own_.get() : given_; }
+  ClientAuth* auth() const noexcept { return auth_; }
 
  private:
-  ClientAuth* const given_;
+  void own(std::unique_ptr<ClientAuth> auth);
+  std::unique_ptr<ClientAuth> make_gss(const gss::ClientSecurity& security,
+                                       std::function<Instant()> now);
+
+  ClientAuth* auth_ = nullptr;
   std::unique_ptr<gss::Mechanism> mechanism_;
   std::unique_ptr<ClientAuth> own_;
 };

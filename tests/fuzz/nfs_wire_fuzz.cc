@@ -69,7 +69,7 @@ bool Ground::connect() {
   ClientOptions options;
   AuthSys root;
   root.machine_name = "fuzz";
-  options.credential = root;
+  options.auth = root;
   auto made = Client::connect(url_, options);
   if (!made) return false;
   client_.emplace(std::move(*made));

@@ -175,7 +175,7 @@ void Simulation::add_client() {
       const std::string name(random_.below(256), 'n');
       credential.machine_name = name;
       credential.gid_count = static_cast<std::uint32_t>(random_.below(17));
-      actor->client->use_credential(credential);
+      actor->client->identity().use(credential);
     }
   } else if (!plan_.attach_may_fail() || connecting.error().code != Errc::kNoResources) {
     verdict_.broken(7, "a client cannot connect: " + connecting.error().message());

@@ -105,7 +105,7 @@ TEST(Adopt, ConnectionStepsUpBetweenTwoRecords) {
   {
     auto client = TakeOver::adopt(tcp.client);
     ASSERT_TRUE(client) << client.error().message();
-    EXPECT_EQ(client->peer_address().substr(0, 10), "127.0.0.1:");
+    EXPECT_EQ(client->connection().peer_address.substr(0, 10), "127.0.0.1:");
     for (const std::size_t size : {1U, 5000U, 1U << 20U}) expect_echo(*client, size);
     EXPECT_GT(client->counters().write_chunks, 0U);
     // Beside it the server is there for everybody else.

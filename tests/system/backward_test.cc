@@ -168,7 +168,7 @@ TEST_P(Backward, AClientOfVersionTwoTakesChunks) {
     EXPECT_FALSE(error) << size << ' ' << error->message();
   }
   EXPECT_GE(pair->client->counters().long_calls, 4U);
-  EXPECT_EQ(ready.client->protocol_version(), 2U);
+  EXPECT_EQ(ready.client->connection().protocol_version, 2U);
   expect_forward_works();
 }
 
@@ -846,7 +846,7 @@ TEST(BackwardEnd, AClientOutlivesItsServer) {
   }
   EXPECT_TRUE(ready.client->ended());
   EXPECT_EQ(ready.client->wait_fd(), -1);
-  EXPECT_EQ(ready.client->provider_name(), "");
+  EXPECT_EQ(ready.client->connection().provider_name, "");
   ready.client->close();
   ready.client->progress();
   ready.client->wait();

@@ -332,7 +332,7 @@ TEST_P(GssClient, LogOutEndsTheContextOnBothSides) {
     const auto procedure = client_auth_->logout_procedure();
     ASSERT_TRUE(procedure);
     EXPECT_EQ(*procedure, (Procedure{TestService::kProgram, TestService::kVersion, 0}));
-    auto call = client_->logout_call();
+    auto call = client_->identity().logout_call();
     ASSERT_TRUE(call);
     bool is_done = false;
     ASSERT_TRUE(client_->start(std::move(*call), [&](Expected<Reply, Error> reply) {
@@ -341,7 +341,7 @@ TEST_P(GssClient, LogOutEndsTheContextOnBothSides) {
     }));
     ASSERT_TRUE(run_until([&] { return is_done; }));
     EXPECT_EQ(server_gss_->contexts().size(), 0U);
-    EXPECT_EQ(client_->logout_call().error().code, Errc::kSecurity);
+    EXPECT_EQ(client_->identity().logout_call().error().code, Errc::kSecurity);
     expect_echo();
     EXPECT_EQ(mechanism_->initiated, 2);
   }

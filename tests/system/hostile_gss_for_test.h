@@ -188,9 +188,9 @@ class HostileGss : public ::testing::TestWithParam<const char*> {
   Client connect(gss::Service service) {
     ClientOptions options;
     options.provider.name = "siwarp";
-    options.security.emplace();
-    options.security->service = service;
-    options.security->mechanism = mechanism_.get();
+    auto& security = options.auth.emplace<gss::ClientSecurity>();
+    security.service = service;
+    security.mechanism = mechanism_.get();
     options.call_timeout = std::chrono::seconds(20);
     auto client = Client::connect(std::string(GetParam()) + "://" + address_, options);
     EXPECT_TRUE(client) << client.error().message();

@@ -90,9 +90,9 @@ class Krb5 : public ::testing::TestWithParam<const char*> {
   }
   Client connect(gss::Service service, const std::string& user = "alice") {
     ClientOptions options;
-    options.security.emplace();
-    options.security->service = service;
-    options.security->kerberos.tickets = "FILE:" + in_realm(user + ".ccache");
+    auto& security = options.auth.emplace<gss::ClientSecurity>();
+    security.service = service;
+    security.kerberos.tickets = "FILE:" + in_realm(user + ".ccache");
     auto client = Client::connect(url_, options);
     EXPECT_TRUE(client) << client.error().message();
     return std::move(*client);
@@ -137,7 +137,7 @@ TEST_P(Krb5, EachServiceProvesTheCallerAndMovesAllSizes) {
     for (const std::size_t size : {1U, 2U, 3U, 4U, 1000U, 9001U, 65'535U, 1'048'577U}) {
       expect_echo(client, size);
     }
-    client.log_out();
+    client.identity().log_out();
   }
 }
 

@@ -401,7 +401,7 @@ TEST_P(WholeMessages, RelayPassesCallsOnWithTheirCredentials) {
 
   AuthSys sys;
   sys.uid = 4711;
-  client_->use_credential(sys);
+  client_->identity().use(sys);
   std::optional<std::uint32_t> uid;
   auto who = client_->prepare({TestService::kProgram, TestService::kVersion, TestService::kWhoAmI});
   ASSERT_TRUE(who);

@@ -174,7 +174,7 @@ class OwnProvider : public ::testing::Test {
   }
   // Returns whether the connection came up; else first_error() says why.
   bool connect() {
-    auto client = Client::begin_connect(faulty(of_client_), server_->address(), client_options_);
+    auto client = Client::begin_connect({faulty(of_client_), server_->address()}, client_options_);
     if (!client) {
       connect_error_ = client.error();
       return false;
@@ -239,9 +239,9 @@ class OwnProvider : public ::testing::Test {
 TEST_F(OwnProvider, CarriesCallsAndPlacesBulkData) {
   listen();
   ASSERT_TRUE(connect());
-  EXPECT_EQ(client_->provider_name(), "faulty");
+  EXPECT_EQ(client_->connection().provider_name, "faulty");
   EXPECT_EQ(server_->provider_name(), "faulty");
-  EXPECT_EQ(client_->peer_address(), server_->address());
+  EXPECT_EQ(client_->connection().peer_address, server_->address());
   EXPECT_EQ(double_of(21).value(), 42U);
   std::vector<std::byte> data(700'001);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7);
@@ -257,7 +257,7 @@ TEST_F(OwnProvider, BlocksWhereTheServerIsOnAnotherThread) {
   const std::string address(server_->address());
   std::thread serving([&] { server_->run(); });
   {
-    auto client = Client::connect(std::make_unique<own::Provider>(wire_), address);
+    auto client = Client::connect({std::make_unique<own::Provider>(wire_), address});
     ASSERT_TRUE(client) << client.error().message();
     for (std::uint32_t i = 0; i < 100; ++i) {
       auto call = client->prepare({kOwnProviderProgram, kOwnProviderVersion, kDouble});
@@ -272,8 +272,8 @@ TEST_F(OwnProvider, BlocksWhereTheServerIsOnAnotherThread) {
 }
 
 TEST_F(OwnProvider, IsAnErrorIfItIsNull) {
-  for (const auto& error : {Client::connect(nullptr, "here:1").error(),
-                            Client::begin_connect(nullptr, "here:1").error(),
+  for (const auto& error : {Client::connect({nullptr, "here:1"}).error(),
+                            Client::begin_connect({nullptr, "here:1"}).error(),
                             Server::listen(nullptr, "here:1").error()}) {
     EXPECT_EQ(error.code, Errc::kUnsupported);
     EXPECT_THAT(error.message(), HasSubstr("here:1"));
@@ -281,9 +281,9 @@ TEST_F(OwnProvider, IsAnErrorIfItIsNull) {
 }
 
 TEST_F(OwnProvider, HasItsOwnAddresses) {
-  EXPECT_EQ(Client::connect(std::make_unique<own::Provider>(wire_), "nowhere").error().code,
+  EXPECT_EQ(Client::connect({std::make_unique<own::Provider>(wire_), "nowhere"}).error().code,
             Errc::kBadUrl);
-  EXPECT_EQ(Client::connect(std::make_unique<own::Provider>(wire_), "here:1").error().code,
+  EXPECT_EQ(Client::connect({std::make_unique<own::Provider>(wire_), "here:1"}).error().code,
             Errc::kRefused);
   EXPECT_EQ(Server::listen(std::make_unique<own::Provider>(wire_), "nowhere").error().code,
             Errc::kBadUrl);

@@ -9,6 +9,7 @@
 
 #include "rdma/sim/options.h"
 #include "rpc/call/backoff.h"
+#include "rpc/call/connecting_client.h"
 #include "support/checked_reply.h"
 #include "support/rpc_fixture.h"
 
@@ -148,6 +149,40 @@ TEST_P(Reconnect, WithoutRepetitionALossEndsCallsAtOnceAndTheNextConnectionTakes
   pair.service.held[0]->succeed();
   pair.service.held.clear();
   pair.run_until([&] { return is_answered; });
+}
+
+TEST_P(Reconnect, TriesTheFirstConnectionAgainAndCallsWaitForIt) {
+  const std::string address(pair_.server->address());
+  lose_connection();
+  ClientOptions options = reconnecting(GetParam().profile);
+  options.reconnect.retries_first = true;
+  auto client = ConnectingClient::connect_on(pair_.network->client_side(), address, options);
+  ASSERT_TRUE(client) << client.error().message();
+  std::vector<std::optional<Error>> ends;
+  const auto start_call = [&](std::chrono::nanoseconds timeout) {
+    auto call = client->prepare({TestService::kProgram, TestService::kVersion, TestService::kNull});
+    ASSERT_TRUE(call) << call.error().message();
+    call->time_out_after(timeout);
+    ASSERT_TRUE(client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+      ends.push_back(reply ? std::nullopt : std::optional(reply.error()));
+    }));
+  };
+  start_call(std::chrono::seconds(60));
+  start_call(milliseconds(60));
+  const auto run_until_ended = [&](std::size_t count) {
+    pair_.run_until([&] {
+      client->progress();
+      return ends.size() == count;
+    });
+  };
+  run_until_ended(1);
+  EXPECT_EQ(ends[0]->code, Errc::kTimedOut);
+  EXPECT_TRUE(ends[0]->cause.starts_with("no connection to the server within the call's time: "))
+      << ends[0]->cause;
+  EXPECT_FALSE(client->ended());
+  pair_.start_server();
+  run_until_ended(2);
+  EXPECT_EQ(ends[1], std::nullopt);
 }
 
 TEST_P(Reconnect, SurvivesManyLossesInARow) {
@@ -291,7 +326,7 @@ TEST_P(Reconnect, CallThatIsMadeAgainHasTheCredentialOfThatTime) {
   AuthSys sys;  // its header is longer than that of AUTH_NONE
   sys.machine_name = "host";
   sys.uid = 1234;
-  pair_.client->use_credential(sys);
+  pair_.client->identity().use(sys);
   pair_.start_server();
   pair_.run_until([&] { return uid.has_value(); });
   EXPECT_EQ(uid, 1234U);

@@ -324,7 +324,7 @@ TEST_P(Rfc5666, CredentialOfTheClientIsThatOfItsConfigurationToo) {
     AuthSys credential;
     credential.machine_name = name;
     credential.uid = 1000;
-    client.credential = credential;
+    client.auth = credential;
     RpcPair pair = make(client, server);
     expect_echo(pair, 700);
     EXPECT_EQ(pair.client->counters().padded_calls, 1U) << "the first connection is configured";

@@ -610,7 +610,7 @@ TEST_P(Rpc, ServerSeesTheCredential) {
   AuthSys sys;
   sys.machine_name = "host";
   sys.uid = 1234;
-  pair.client->use_credential(sys);
+  pair.client->identity().use(sys);
   EXPECT_EQ(ask(), 1234U);
 }
 

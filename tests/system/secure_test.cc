@@ -1,4 +1,4 @@
-// Tests what applications ask for with ClientOptions::security, Server::secure() and
+// Tests what applications ask for with ClientOptions::auth, Server::secure() and
 // Server::require(), over both transports. The mechanism is a fake one, whose steps end at once.
 #include <gtest/gtest.h>
 
@@ -49,10 +49,10 @@ class Secure : public ::testing::TestWithParam<bool> {
     client_.reset();
     ClientOptions options;
     if (service) {
-      options.security.emplace();
-      options.security->service = *service;
-      options.security->mechanism = mechanism_.get();
-      options.security->executor = &executor_;
+      auto& security = options.auth.emplace<gss::ClientSecurity>();
+      security.service = *service;
+      security.mechanism = mechanism_.get();
+      security.executor = &executor_;
     }
     client_.emplace(bed_->connect(*server_, options));
     ASSERT_TRUE(run_until([this] { return client_->connected(); }));

@@ -105,7 +105,7 @@ TEST_F(StepUp, ClientGoesOnOverRdmaOnTheSameConnection) {
   beside([this] {
     auto client = blob::connect_and_step_up(url());
     ASSERT_TRUE(client) << client.error().message();
-    EXPECT_EQ(client->peer_address(), plain_) << "the port that was TCP's";
+    EXPECT_EQ(client->connection().peer_address, plain_) << "the port that was TCP's";
     expect_rdma(*client);
   });
 }

@@ -151,8 +151,8 @@ TEST_F(SteppingUp, ClientGoesOnOverRdmaOnTheSameConnection) {
     EXPECT_EQ(call(*plain, AgreeingService::kStepUp).value(), 0U);
     auto client = TakeOver::step_up(*plain);
     ASSERT_TRUE(client) << client.error().message();
-    EXPECT_EQ(client->peer_address(), tcp_address) << "the port that was TCP's";
-    EXPECT_EQ(client->provider_name(), "siwarp");
+    EXPECT_EQ(client->connection().peer_address, tcp_address) << "the port that was TCP's";
+    EXPECT_EQ(client->connection().provider_name, "siwarp");
     EXPECT_EQ(call(*client, AgreeingService::kStepUp).value(),
               static_cast<std::uint32_t>(StepUp::kAlready));
     EXPECT_TRUE(plain->ended());

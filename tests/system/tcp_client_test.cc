@@ -211,7 +211,7 @@ TEST_F(TcpClientTest, SendsTheCredentialThatItWasGiven) {
   connect();
   AuthSys sys;
   sys.uid = 1234;
-  client_->use_credential(sys);
+  client_->identity().use(sys);
   start();
   const Message call = peer_->receive(tcp::kMarkSize + 32);
   ASSERT_EQ(call.size(), tcp::kMarkSize + 32);
@@ -294,7 +294,7 @@ TEST_F(TcpClientTest, TakesTheNextServerOfAListWhenOneIsGone) {
   peer_->finish();
   peer_ = other.accept();
   ASSERT_TRUE(peer_);
-  EXPECT_EQ(client_->peer_address(), other.address());
+  EXPECT_EQ(client_->connection().peer_address, other.address());
   EXPECT_EQ(next_xid(), xid);
 }
 
@@ -347,7 +347,7 @@ TEST_F(TcpClientTest, RefusesWhatOnlyRdmaHas) {
   const auto registered = client_->register_memory(memory);
   ASSERT_FALSE(registered);
   EXPECT_EQ(registered.error().code, Errc::kUnsupported);
-  EXPECT_EQ(client_->provider_name(), "tcp");
+  EXPECT_EQ(client_->connection().provider_name, "tcp");
 }
 
 TEST_F(TcpClientTest, MemoryOfAReplyWakesTheNextOne) {

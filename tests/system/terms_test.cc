@@ -71,7 +71,7 @@ TEST(Terms, EachSideReportsTheLesserOfBothSidesReads) {
   options.provider.reads_served_max = 5;
   options.provider.reads_in_flight_max = 9;
   Client client = connect(served.url, options);
-  const ConnectionTerms terms = client.terms().value();
+  const ConnectionTerms terms = client.connection().terms.value();
   EXPECT_EQ(terms.provider, "siwarp");
   EXPECT_EQ(terms.reads_served_max, 5U);
   EXPECT_EQ(terms.reads_in_flight_max, 3U);
@@ -92,7 +92,7 @@ TEST(Terms, CreditsInlineSizesAndInvalidationAreThoseThatBothHave) {
   options.connection.credits = 20;
   Client client = connect(served.url, options);
   ASSERT_FALSE(null(client));
-  ConnectionTerms terms = client.terms().value();
+  ConnectionTerms terms = client.connection().terms.value();
   EXPECT_EQ(terms.protocol_version, 1U);
   EXPECT_EQ(terms.credits, 11U) << "those of the server, which has fewer";
   EXPECT_EQ(terms.inline_sent, 2048U);
@@ -115,7 +115,7 @@ TEST(Terms, CrcIsOnWhereEitherSideWantsIt) {
       ClientOptions options;
       options.provider.crc = at_client;
       Client client = connect(served.url, options);
-      EXPECT_EQ(client.terms().value().crc, at_server || at_client);
+      EXPECT_EQ(client.connection().terms.value().crc, at_server || at_client);
       client.close();
       served.stop();
       EXPECT_EQ(served.terms.at(0).crc, at_server || at_client);
@@ -130,7 +130,7 @@ TEST(Terms, VersionTwoHasThoseOfItsCharacteristics) {
   options.connection.inline_size = 16384;
   Client client = connect(served.url, options);
   ASSERT_FALSE(null(client));
-  const ConnectionTerms terms = client.terms().value();
+  const ConnectionTerms terms = client.connection().terms.value();
   EXPECT_EQ(terms.protocol_version, 2U);
   EXPECT_EQ(terms.inline_sent, client.version_two().characteristics()->peer.receive_size);
   // The server's Sends are no larger than its own Receives.
@@ -141,15 +141,15 @@ TEST(Terms, ThereAreNoneOverTcpAndWithoutAConnection) {
   Served served({});
   Client tcp = connect(served.tcp_url);
   ASSERT_FALSE(null(tcp));
-  EXPECT_FALSE(tcp.terms());
+  EXPECT_FALSE(tcp.connection().terms);
   Client client = connect(served.url);
-  EXPECT_TRUE(client.terms());
+  EXPECT_TRUE(client.connection().terms);
   client.close();
   while (client.connected()) {
     client.wait();
     client.progress();
   }
-  EXPECT_FALSE(client.terms());
+  EXPECT_FALSE(client.connection().terms);
 }
 
 // IRD 0 of one side is ORD 0 of the other.

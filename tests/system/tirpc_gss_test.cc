@@ -152,8 +152,8 @@ constexpr u_int kSizes[] = {0, 1, 3, 4, 1000, 8191, 65'537, 200'000};
 TEST_P(TirpcGss, TakesCallsOfOurs) {
   TirpcServer server;  // before there is another thread
   ClientOptions options;
-  options.security.emplace();
-  options.security->service = GetParam();
+  auto& security = options.auth.emplace<gss::ClientSecurity>();
+  security.service = GetParam();
   auto client = Client::connect(server.url(), options);
   ASSERT_TRUE(client) << client.error().message();
   for (const u_int size : kSizes) {
@@ -165,7 +165,7 @@ TEST_P(TirpcGss, TakesCallsOfOurs) {
     EXPECT_TRUE(std::ranges::equal(read(*reply)->xdr().opaque(kBulkMax, "data"), data)) << size;
     EXPECT_EQ(reply->finish(), std::nullopt);
   }
-  client->log_out();
+  client->identity().log_out();
 }
 
 TEST_P(TirpcGss, CallsAServerOfOurs) {

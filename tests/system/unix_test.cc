@@ -96,8 +96,8 @@ TEST_F(UnixTest, ServesCallsAndSaysThePath) {
   beside([&] {
     auto client = Client::connect(url());
     ASSERT_TRUE(client) << client.error().message();
-    EXPECT_EQ(client->peer_address(), path_);
-    EXPECT_EQ(client->provider_name(), "tcp");
+    EXPECT_EQ(client->connection().peer_address, path_);
+    EXPECT_EQ(client->connection().provider_name, "tcp");
     auto echo = client->prepare({TestService::kProgram, TestService::kVersion, TestService::kEcho});
     ASSERT_TRUE(echo);
     echo->arguments().bulk(data);

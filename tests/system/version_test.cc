@@ -70,7 +70,7 @@ TEST_P(Version, IsTheHighestThatBothHave) {
     SCOPED_TRACE(::testing::Message()
                  << static_cast<int>(mix.client) << " with " << static_cast<int>(mix.server));
     RpcPair pair = make(mix.client, mix.server);
-    EXPECT_EQ(pair.client->protocol_version(), mix.spoken);
+    EXPECT_EQ(pair.client->connection().protocol_version, mix.spoken);
     expect_echoes(pair);
     const std::uint32_t refused = mix.client == kAny && mix.server == kOne ? 1 : 0;
     const std::uint32_t offered = mix.client == kOne ? 0 : 1;
@@ -318,7 +318,7 @@ TEST_P(Version, IsRememberedWhenTheConnectionIsMadeAgain) {
     pair.start_server();
     ASSERT_FALSE(echo(pair, 100, false));
     const bool is_one = version == ProtocolVersion::kOne;
-    EXPECT_EQ(pair.client->protocol_version(), is_one ? 1U : 2U);
+    EXPECT_EQ(pair.client->connection().protocol_version, is_one ? 1U : 2U);
     EXPECT_EQ(pair.server->counters().errors_sent, 0U) << "version 2 is not offered again";
     EXPECT_TRUE(
         pair.run_until([&] { return pair.server->counters().calls == (is_one ? 1U : 2U); }));
@@ -335,7 +335,7 @@ TEST_P(Version, ServerThatHasOnlyVersionOneNowIsSpokenToInIt) {
   older.version = ProtocolVersion::kOne;
   pair.start_server(older);
   ASSERT_FALSE(echo(pair, 100, false));
-  EXPECT_EQ(pair.client->protocol_version(), 1U);
+  EXPECT_EQ(pair.client->connection().protocol_version, 1U);
 }
 
 // --- Servers of others -------------------------------------------------------------------------
@@ -433,7 +433,7 @@ TEST_P(Version, ServerThatIsSilentToVersionTwoNowIsSpokenToInVersionOne) {
   options.provider.setup_timeout_client = std::chrono::milliseconds(200);
   RpcPair pair = make(ProtocolVersion::kAny, ProtocolVersion::kAny, options);
   ASSERT_FALSE(echo(pair, 100, false));
-  ASSERT_EQ(pair.client->protocol_version(), 2U);
+  ASSERT_EQ(pair.client->connection().protocol_version, 2U);
   const std::string address(pair.server->address());
   pair.kill_server();
   std::size_t offers = 0;
@@ -454,7 +454,7 @@ TEST_P(Version, ServerThatIsSilentToVersionTwoNowIsSpokenToInVersionOne) {
     other.progress();
     return ended;
   }));
-  EXPECT_EQ(pair.client->protocol_version(), 1U);
+  EXPECT_EQ(pair.client->connection().protocol_version, 1U);
   EXPECT_GE(offers, 2U) << "once, it may have been busy";
   EXPECT_LE(offers, 3U);
 }
@@ -496,7 +496,7 @@ class OtherServer : public Version {
   // Two calls, of version 1, are answered.
   void expect_served() {
     ASSERT_TRUE(client_->connected());
-    EXPECT_EQ(client_->protocol_version(), 1U);
+    EXPECT_EQ(client_->connection().protocol_version, 1U);
     for (int i = 0; i < 2; ++i) {
       const auto error = call();
       EXPECT_FALSE(error) << error->message();

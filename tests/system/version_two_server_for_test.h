@@ -56,8 +56,9 @@ class VersionTwoServer : public ::testing::Test {
   // Begins to connect. The peer of each connection has `receives_` Receives.
   void begin(const ClientOptions& options = VersionTwoServer::options()) {
     client_ = std::move(
-        Client::begin_connect(std::make_unique<rdma::sim::Provider>(time_.world(), "client"),
-                              listener_->address(), options)
+        Client::begin_connect(
+            {std::make_unique<rdma::sim::Provider>(time_.world(), "client"), listener_->address()},
+            options)
             .value());
   }
   // Connects to a server that has version two.
@@ -65,7 +66,7 @@ class VersionTwoServer : public ::testing::Test {
     begin(options);
     ASSERT_TRUE(time_.run_until([this] { return client_->connected() || client_->ended(); }));
     ASSERT_TRUE(client_->connected());
-    ASSERT_EQ(client_->protocol_version(), 2U);
+    ASSERT_EQ(client_->connection().protocol_version, 2U);
     time_.settle();
   }
   // Runs until the client is connected, or has given up.

@@ -134,7 +134,7 @@ class OfferToVersionTwo : public VersionTwoServer, public ::testing::WithParamIn
       return;
     }
     ASSERT_TRUE(client_->connected());
-    EXPECT_EQ(client_->protocol_version(), spoken);
+    EXPECT_EQ(client_->connection().protocol_version, spoken);
     expect_served();
     expect_served();
     expect_ends();

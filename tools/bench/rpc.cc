@@ -142,7 +142,7 @@ class Rpcrdma final : public Contender {
   Sample run(const Case& what, const Times& times, const Load& load) override {
     Client client = connect(url_, layout_, what);
     if (layout_.is_verbose && said_.insert(what.name).second) {
-      const auto terms = client.terms();
+      const auto terms = client.connection().terms;
       fmt::print(stderr, "{}: {}\n", what.name, terms ? to_string(*terms) : "over TCP");
     }
     check_data(client, what, data_);

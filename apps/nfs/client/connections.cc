@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 namespace nfs {
 
@@ -14,23 +15,18 @@ using State = Connections::State;
 
 namespace {
 
-// Returns the host of "SCHEME://HOST:PORT", without brackets.
-std::string host_of(const std::string& url) {
-  const std::size_t begin = url.find("://") + 3;
-  const std::size_t end = url.rfind(':');
-  std::string host = url.substr(begin, end > begin ? end - begin : std::string::npos);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return host;
+rpcrdma::AuthSys* sys_of(rpcrdma::ClientOptions& options) {
+  return std::get_if<rpcrdma::AuthSys>(&options.auth);
 }
 
 }  // namespace
 
 Connections::Connections(Options options)
     : options_(std::move(options)),
-      machine_name_(options_.client.credential ? options_.client.credential->machine_name
-                                               : std::string_view()),
+      machine_name_(sys_of(options_.client) != nullptr ? sys_of(options_.client)->machine_name
+                                                       : std::string_view()),
       last_error_{Errc::kConnectionLost, "calling", options_.urls.front(), {}} {
-  if (options_.client.credential) options_.client.credential->machine_name = machine_name_;
+  if (auto* const sys = sys_of(options_.client)) sys->machine_name = machine_name_;
   for (std::size_t server = 0; server < options_.urls.size(); ++server) {
     for (std::uint32_t i = 0; i < options_.per_server; ++i) {
       all_.emplace_back().server_ = server;
@@ -46,12 +42,8 @@ Connections::~Connections() {
   }
 }
 
-rpcrdma::ClientOptions Connections::client_options(const Connection& connection) const {
+rpcrdma::ClientOptions Connections::client_options() const {
   rpcrdma::ClientOptions options = options_.client;
-  // By its name, also where it is connected to by an address.
-  if (options.security && options.security->target.find('@') == std::string::npos) {
-    options.security->target += "@" + host_of(options_.urls[connection.server_]);
-  }
   options.reconnect.enabled = may_go_on();
   options.reconnect.repeats_calls = false;  // they go to another server at once, or wait in pick()
   options.reconnect.retries_first = true;
@@ -67,9 +59,9 @@ rpcrdma::ClientOptions Connections::client_options(const Connection& connection)
 rpcrdma::Expected<Connections::Connection*, Error> Connections::first() {
   for (std::size_t i = 0; i < all_.size(); i += options_.per_server) {
     Connection& connection = all_[i];
-    auto client = Client::connect(options_.urls[connection.server_], client_options(connection));
+    auto client = Client::connect(options_.urls[connection.server_], client_options());
     if (client) {
-      provider_name_ = client->provider_name();
+      provider_name_ = client->connection().provider_name;
       has_recorded_ = true;
       adopt(connection, std::move(*client), State::kUp);
       return &connection;
@@ -101,8 +93,7 @@ void Connections::adopt(Connection& connection, Client client, State state) {
 }
 
 void Connections::begin(Connection& connection) {
-  auto client =
-      Client::begin_connect(options_.urls[connection.server_], client_options(connection));
+  auto client = Client::begin_connect(options_.urls[connection.server_], client_options());
   if (!client) return put_off(connection, std::move(client.error()));
   adopt(connection, std::move(*client), State::kDown);
 }

@@ -138,7 +138,7 @@ class Connections {
   };
 
   Connection* find(Route route);
-  rpcrdma::ClientOptions client_options(const Connection& connection) const;
+  rpcrdma::ClientOptions client_options() const;
   void adopt(Connection& connection, rpcrdma::Client client, State state);
   void begin(Connection& connection);
   void look_at(Connection& connection);

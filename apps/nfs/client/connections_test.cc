@@ -42,7 +42,7 @@ class Mounting : public testing::TestWithParam<std::string> {
     MountOptions options;
     options.client.provider.name = "siwarp";
     const std::string name(100, 'm');  // gone when connections are made again
-    options.client.credential.emplace().machine_name = name;
+    options.credential.emplace().machine_name = name;
     options.client.reconnect.enabled = true;
     options.client.call_timeout = patience;
     options.connections = connections;

@@ -77,7 +77,7 @@ class Copying : public testing::TestWithParam<std::string> {
     MountOptions options;
     options.mount_port = mount_port;
     options.client.provider.name = "siwarp";
-    options.client.credential.emplace().machine_name = "test";
+    options.credential.emplace().machine_name = "test";
     options.client.reconnect.enabled = may_reconnect_;
     auto opened = Mounted::open(parse_nfs_url(served_->url(GetParam(), "/data")).value(), options);
     ASSERT_TRUE(opened) << opened.error().message();

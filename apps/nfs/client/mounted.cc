@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "mount3.h"
 #include "nfs/exports.h"
@@ -80,10 +81,16 @@ bool begins_with_names(std::string_view path, std::string_view names) {
 rpcrdma::Protection protection_of(const rpcrdma::ClientOptions& options) {
   using rpcrdma::Protection;
   using rpcrdma::gss::Service;
-  if (!options.security) return Protection::kSys;
-  return options.security->service == Service::kNone        ? Protection::kKrb5
-         : options.security->service == Service::kIntegrity ? Protection::kKrb5i
-                                                            : Protection::kKrb5p;
+  const auto* const security = std::get_if<rpcrdma::gss::ClientSecurity>(&options.auth);
+  if (security == nullptr) return Protection::kSys;
+  return security->service == Service::kNone        ? Protection::kKrb5
+         : security->service == Service::kIntegrity ? Protection::kKrb5i
+                                                    : Protection::kKrb5p;
+}
+
+rpcrdma::Authentication plain_auth(const MountOptions& options) {
+  if (options.credential) return *options.credential;
+  return {};
 }
 
 // Returns whether MOUNT may be at another port if the connection does not have it.
@@ -114,6 +121,7 @@ Mounted::Mounted(NfsUrl url, const MountOptions& options)
       connections_({options.client, url_.transport_urls(), std::max(1U, options.connections)}) {}
 
 Result<std::unique_ptr<Mounted>> Mounted::open(const NfsUrl& url, MountOptions options) {
+  if (options.client.auth.index() == 0) options.client.auth = plain_auth(options);
   std::unique_ptr<Mounted> made(new Mounted(url, options));
   const auto connection = made->connections_.first();
   if (!connection) return failure(connection.error());
@@ -145,8 +153,8 @@ rpcrdma::Expected<rpcrdma::Client, Error> Mounted::connect_to_mount(const MountO
     url = std::move(*found);
   }
   rpcrdma::ClientOptions client = options.client;
-  client.reconnect.enabled = false;  // for two calls; and it is for RDMA
-  client.security.reset();           // a mountd has none
+  client.reconnect.enabled = false;  // for two calls
+  if (protection_ != rpcrdma::Protection::kSys) client.auth = plain_auth(options);
   return rpcrdma::Client::connect(url, client);
 }
 

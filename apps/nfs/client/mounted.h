@@ -60,6 +60,8 @@ struct Listed {
 
 struct MountOptions {
   rpcrdma::ClientOptions client;  // with `reconnect`, also over TCP
+  // For NFS if client.auth says nothing, and for mountd, which has no Kerberos.
+  std::optional<rpcrdma::AuthSys> credential{};
   std::uint32_t connections = 1;  // to each server
   // The port of MOUNT over TCP; 0: the connection itself is tried first, then rpcbind at the
   // server.

@@ -21,7 +21,7 @@ class RelayCopying : public Copying {
   std::unique_ptr<Mounted> open(const Served& served, const std::string& scheme) const {
     MountOptions options;
     options.client.provider.name = "siwarp";
-    options.client.credential.emplace().machine_name = "test";
+    options.credential.emplace().machine_name = "test";
     options.client.reconnect.enabled = may_reconnect_;
     auto opened = Mounted::open(parse_nfs_url(served.url(scheme, "/data")).value(), options);
     EXPECT_TRUE(opened) << opened.error().message();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "base/assert.h"
 #include "rpc/call/call_causes.h"
@@ -21,13 +22,13 @@ CallFlow::CallFlow(ClientImpl& client, ConnectionPolicy& policy, const ClientOpt
       options_(options),
       pool_(options.memory_max),
       calls_(settings.calls_max, settings.has_own_call),
-      security_(options, clock),
+      security_(options.auth, clock),
       steps_(security_.auth(), plain_, std::move(wake)),
       // Two clients behind one address should not use the same XIDs: servers may remember them.
       prepared_(*this, static_cast<std::uint32_t>(clock().time_since_epoch().count() >> 10)),
       keeps_calls_(settings.keeps_calls),
       finishes_messages_(settings.finishes_messages) {
-  if (options.credential) plain_.set(*options.credential);
+  if (const auto* sys = std::get_if<AuthSys>(&options.auth)) plain_.set(*sys);
   calls_.set_ended_steps(steps_.ended());
 }
 

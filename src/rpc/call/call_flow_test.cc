@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -194,6 +195,26 @@ TEST_F(CallFlowTest, LibrarysOwnCallIsNoCallOfTheApplication) {
   answer(0);
   EXPECT_TRUE(is_answered);
   EXPECT_FALSE(client().flow().history().take_answer());
+}
+
+TEST_F(CallFlowTest, EachClientOwnsTheAuthenticatorThatItsOptionsMakeForIt) {
+  std::vector<AuthForTest*> made;
+  options.auth = [&made]() -> std::unique_ptr<ClientAuth> {
+    auto auth = std::make_unique<AuthForTest>();
+    made.push_back(auth.get());
+    return auth;
+  };
+  (void)start();
+  ClientForTest other{options};
+  ASSERT_EQ(made.size(), 2U);
+  EXPECT_EQ(made[0]->seals.size(), 1U);
+  EXPECT_TRUE(made[1]->seals.empty());
+}
+
+TEST_F(CallFlowTest, OptionsThatMakeNoAuthenticatorLeaveTheCallsPlain) {
+  options.auth = []() -> std::unique_ptr<ClientAuth> { return nullptr; };
+  EXPECT_EQ(start(), std::nullopt);
+  EXPECT_EQ(carrier().sent.size(), 1U);
 }
 
 // --- Between two connections -------------------------------------------------------------------

@@ -137,6 +137,23 @@ Expected<Client, Error> connect_rdma(std::vector<std::string> addresses,
   return connect_over(std::move(*provider), std::move(addresses), options, blocks);
 }
 
+// Blocks until one of the servers has answered.
+Expected<Client, Error> connect_to_first(std::string_view url, const ClientOptions& given) {
+  const auto secured = rpc::with_security(given, rpc::host_of_url(url));
+  if (!secured) return Unexpected<Error>(secured.error());
+  const ClientOptions& options = *secured;
+  const auto addresses = rpc::addresses_of(url, false);
+  if (!addresses) return Unexpected<Error>(addresses.error());
+  Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
+  for (std::size_t first = 0; first < addresses->size(); ++first) {
+    auto client = rpc::is_stream_url(url) ? connect_tcp(from(*addresses, first), options, true)
+                                          : connect_rdma(from(*addresses, first), options, true);
+    if (client) return client;
+    last = std::move(client.error());
+  }
+  return Unexpected<Error>(std::move(last));
+}
+
 }  // namespace
 
 // --- ClientImpl --------------------------------------------------------------------------------
@@ -205,23 +222,23 @@ Client::~Client() {
   ClientImpl::dispose(std::move(impl_));
 }
 
-Expected<Client, Error> Client::connect(std::string_view url, const ClientOptions& given) {
-  const auto secured = rpc::with_security(given, rpc::host_of_url(url));
-  if (!secured) return Unexpected<Error>(secured.error());
-  const ClientOptions& options = *secured;
-  const auto addresses = rpc::addresses_of(url, false);
-  if (!addresses) return Unexpected<Error>(addresses.error());
-  Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
-  for (std::size_t first = 0; first < addresses->size(); ++first) {
-    auto client = rpc::is_stream_url(url) ? connect_tcp(from(*addresses, first), options, true)
-                                          : connect_rdma(from(*addresses, first), options, true);
-    if (client) return client;
-    last = std::move(client.error());
-  }
-  return Unexpected<Error>(std::move(last));
+Destination::Destination(std::string_view url) noexcept : address_(url), is_of_provider_(false) {}
+Destination::Destination(std::unique_ptr<rdma::Provider> provider,
+                         std::string_view address) noexcept
+    : address_(address), is_of_provider_(true), provider_(std::move(provider)) {}
+Destination::Destination(Destination&& other) noexcept = default;
+Destination::~Destination() = default;
+
+Expected<Client, Error> Client::connect(Destination to, const ClientOptions& options) {
+  if (!to.is_of_provider_) return connect_to_first(to.address_, options);
+  return connect_over(std::move(to.provider_), {std::string(to.address_)}, options, true);
 }
 
-Expected<Client, Error> Client::begin_connect(std::string_view url, const ClientOptions& given) {
+Expected<Client, Error> Client::begin_connect(Destination to, const ClientOptions& given) {
+  if (to.is_of_provider_) {
+    return connect_over(std::move(to.provider_), {std::string(to.address_)}, given, false);
+  }
+  const std::string_view url = to.address_;
   const auto secured = rpc::with_security(given, rpc::host_of_url(url));
   if (!secured) return Unexpected<Error>(secured.error());
   const ClientOptions& options = *secured;
@@ -231,40 +248,12 @@ Expected<Client, Error> Client::begin_connect(std::string_view url, const Client
                                  : connect_rdma(*addresses, options, false);
 }
 
-Expected<Client, Error> Client::connect(std::unique_ptr<rdma::Provider> provider,
-                                        std::string_view address, const ClientOptions& options) {
-  return connect_over(std::move(provider), {std::string(address)}, options, true);
-}
-
-Expected<Client, Error> Client::begin_connect(std::unique_ptr<rdma::Provider> provider,
-                                              std::string_view address,
-                                              const ClientOptions& options) {
-  return connect_over(std::move(provider), {std::string(address)}, options, false);
-}
-
 Expected<Call, Error> Client::prepare(const Procedure& procedure,
                                       std::uint32_t arguments_size_max) {
   return impl().flow().prepared().prepare(procedure, arguments_size_max);
 }
 Expected<Call, Error> Client::prepare_message(std::uint32_t size_max) {
   return impl().flow().prepared().prepare_message(size_max);
-}
-Expected<Call, Error> Client::logout_call() {
-  const auto procedure = impl().flow().logout_procedure();
-  if (!procedure) {
-    return Unexpected<Error>(Error{Errc::kSecurity, "logging out", std::string(impl().peer()),
-                                   "there is no security context that a server keeps"});
-  }
-  auto call = impl().flow().prepared().prepare(*procedure, 0);
-  if (call) impl().message(ClientImpl::slot_of(*call)).step.seal.is_last = true;
-  return call;
-}
-void Client::log_out() {
-  constexpr std::chrono::seconds kPatience{5};
-  auto call = logout_call();
-  if (!call) return;
-  call->time_out_after(kPatience);
-  (void)this->call(std::move(*call));
 }
 Expected<Reply, Error> Client::call(Call call) {
   return impl().call(std::move(call));
@@ -303,27 +292,41 @@ bool Client::ended() const noexcept {
 std::uint32_t Client::calls_in_flight() const noexcept {
   return impl().flow().calls_in_flight();
 }
-std::string_view Client::provider_name() const noexcept {
-  return impl().provider_name();
-}
-std::string_view Client::peer_address() const noexcept {
-  return impl().peer();
-}
-std::uint32_t Client::protocol_version() const noexcept {
+ConnectionInfo Client::connection() const noexcept {
   const auto terms = impl().terms();
-  return terms ? terms->protocol_version : 0;
+  return {impl().provider_name(), impl().peer(), terms ? terms->protocol_version : 0, terms};
 }
 VersionTwo Client::version_two() const noexcept {
   return VersionTwo(impl());
 }
-std::optional<ConnectionTerms> Client::terms() const noexcept {
-  return impl().terms();
-}
 TransferCounters Client::counters() const noexcept {
   return impl().counters();
 }
-void Client::use_credential(const AuthSys& credential) {
-  impl().flow().use_credential(credential);
+ClientIdentity Client::identity() const noexcept {
+  return ClientIdentity(impl());
+}
+
+// --- ClientIdentity ----------------------------------------------------------------------------
+
+void ClientIdentity::use(const AuthSys& credential) {
+  impl_->flow().use_credential(credential);
+}
+Expected<Call, Error> ClientIdentity::logout_call() {
+  const auto procedure = impl_->flow().logout_procedure();
+  if (!procedure) {
+    return Unexpected<Error>(Error{Errc::kSecurity, "logging out", std::string(impl_->peer()),
+                                   "there is no security context that a server keeps"});
+  }
+  auto call = impl_->flow().prepared().prepare(*procedure, 0);
+  if (call) impl_->message(ClientImpl::slot_of(*call)).step.seal.is_last = true;
+  return call;
+}
+void ClientIdentity::log_out() {
+  constexpr std::chrono::seconds kPatience{5};
+  auto call = logout_call();
+  if (!call) return;
+  call->time_out_after(kPatience);
+  (void)impl_->call(std::move(*call));
 }
 
 }  // namespace rpcrdma

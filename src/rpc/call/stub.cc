@@ -11,7 +11,8 @@ Expected<Call, Error> prepare(Client& client, const Procedure& procedure,
                               const Places& places, const CallOptions& options) {
   const auto too_large = [&client](std::string cause) {
     return Unexpected<Error>(Error{Errc::kTooLarge, "preparing the call",
-                                   std::string(client.peer_address()), std::move(cause)});
+                                   std::string(client.connection().peer_address),
+                                   std::move(cause)});
   };
   if (arguments.in_place() > std::numeric_limits<std::uint32_t>::max()) {
     return too_large("its arguments take more than 4 GiB");

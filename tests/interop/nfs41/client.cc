@@ -81,7 +81,7 @@ nfs41::channel_attrs4 channel(std::uint32_t operations, std::uint32_t requests) 
 Client connect(const std::string& name, const std::string& url, const ClientOptions& options) {
   auto client = Client::connect(url, options);
   if (!client) throw Failed(name + ": connecting: " + client.error().message());
-  client->use_credential({.machine_name = "back-channel-probe", .uid = 0, .gid = 0});
+  client->identity().use({.machine_name = "back-channel-probe", .uid = 0, .gid = 0});
   return std::move(*client);
 }
 

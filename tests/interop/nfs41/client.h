@@ -50,7 +50,7 @@ class NfsClient {
   void end_session();
 
   Callbacks& callbacks() noexcept { return callbacks_; }
-  std::string_view provider_name() const noexcept { return client_.provider_name(); }
+  std::string_view provider_name() const noexcept { return client_.connection().provider_name; }
 
  private:
   using Operations = std::vector<nfs41::nfs_argop4>;
