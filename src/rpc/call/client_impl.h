@@ -18,6 +18,8 @@
 
 namespace rpcrdma {
 
+class Service;
+
 namespace rpc {
 
 class Session;
