@@ -75,7 +75,7 @@ Expected<std::unique_ptr<Listener>, posix::SystemError> Listener::take_over(posi
       fcntl(socket.value(), F_SETFD, FD_CLOEXEC) != 0) {
     return posix::failed("fcntl");
   }
-  // The file of a Unix socket stays: whoever made the socket takes it away.
+  // The file of a Unix socket stays: the service manager that made the socket removes it.
   return watch(reactor, std::move(socket), SocketFile());
 }
 
