@@ -82,7 +82,7 @@ TEST_P(HostileGss, ReplayEndsItsConnectionAndNoOther) {
   expect_replayed(alice, call);
   second.expect_echo({.sequence = 2, .handle = alice.handle}, pattern(8, 1));
   bob.expect_echo({.sequence = 1, .handle = bob.handle}, pattern(8, 1));
-  // A recorded call is no better on another connection, whoever's that is.
+  // A recorded call is no better on another connection, no matter which client made that one.
   RawCaller mallory = user();
   expect_replayed(mallory, call);
   expect_replayed(second, call);

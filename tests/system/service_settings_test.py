@@ -15,7 +15,7 @@ from command_fixture import BOUND_S, COMMAND, CommandFixture, run, wait_until
 
 UNITS = pathlib.Path(os.environ["RPCRDMA_PACKAGING"])
 
-# Of each option of `rpcrdma serve`: a value in TOML, and the words that mean the same. Another option that it needs
+# Maps each option of `rpcrdma serve` to a value in TOML and to the words that mean the same. Another option that it needs
 # stands behind.
 SAMPLES = {
     "blob": ('"{served}"', ["--blob={served}"]),
