@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Reports on a run of CTest: how many tests its programs ran, which were skipped and why, and the twenty slowest.
+"""Reports on a run of CTest: how many tests its programs ran, which were skipped and why, the twenty slowest, and last,
+where logs are read first, which failed and what they said.
 
 Fails when a program of tests passed by its exit status and did not come to its last test.
 
@@ -13,8 +14,18 @@ BEGUN = re.compile(r"^\[==========\] Running \d+ tests? ", re.M)
 ENDED = re.compile(r"^\[       OK \] (\S+) \((\d+) ms\)$", re.M)
 RAN = re.compile(r"^\[==========\] (\d+) tests? from .* ran\.", re.M)
 SKIPPED = re.compile(r"^(?:\S+: Skipped\n(.*)\n(?:(?!\[).*\n)*)?\[  SKIPPED \] ([^ ,]+).* \(\d+ ms\)$", re.M)
+FAILED = re.compile(r"^\[ RUN      \] (\S+)\n((?:(?!\[ RUN  ).*\n)*?)\[  FAILED  \] \1", re.M)
 SLOWEST = 20
+FAILURE_LINES = 40  # of one test
 SKIPPED_BY_PYTHON = re.compile(r"^(\w+) \(.*\.\.\. skipped ['\"](.*)['\"]$", re.M)
+
+
+def failures_of(case):
+    """Returns the tests of this program that failed, and what each said: without such a test, the end of its output."""
+    if case.get("status") != "fail":
+        return []
+    output = case.findtext("system-out") or ""
+    return FAILED.findall(output) or [(case.get("name"), "\n".join(output.splitlines()[-FAILURE_LINES:]))]
 
 
 def main():
@@ -26,7 +37,7 @@ def main():
     except (OSError, xml.etree.ElementTree.ParseError) as error:  # the tests have passed or failed without this
         print(f"test_summary: {sys.argv[1]}: {error}; which tests were skipped is not known", file=sys.stderr)
         return 0
-    ran, others, skipped, by_commands, cut_off, times = 0, 0, [], [], [], []
+    ran, others, skipped, by_commands, cut_off, times, failed = 0, 0, [], [], [], [], []
     for case in cases:
         output = case.findtext("system-out") or ""
         whole = RAN.findall(output)
@@ -37,6 +48,7 @@ def main():
         if len(BEGUN.findall(output)) != len(whole):
             cut_off.append(case.get("name"))
         skipped += [(name, reason or "no reason") for reason, name in SKIPPED.findall(output)]
+        failed += failures_of(case)
         by_commands += SKIPPED_BY_PYTHON.findall(output)
     for seconds, name in sorted(times, reverse=True)[:SLOWEST]:
         print(f"{seconds:7.1f} s: {name}")
@@ -46,6 +58,8 @@ def main():
           f"of whose parts {len(by_commands)} were skipped")
     for name in cut_off:
         print(f"test_summary: {name} ended before its last test, whatever its exit status says", file=sys.stderr)
+    for name, text in failed:
+        print(f"test_summary: {name} FAILED", *text.splitlines()[:FAILURE_LINES], sep="\n    ", file=sys.stderr)
     return 1 if cut_off else 0
 
 
