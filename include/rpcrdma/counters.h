@@ -26,7 +26,10 @@ struct TransferCounters {
   std::uint64_t versions_refused = 0;  // of errors_sent: ERR_VERS, for versions that are not served
   std::uint64_t messages_dropped = 0;  // short, stray, bad or unknown ones
   std::uint64_t credit_overruns = 0;   // peers that made more Calls than granted
+  std::uint64_t credits_exhausted = 0;  // server: Calls that took the last credit of their client
   std::uint64_t handles_invalidated_remotely = 0, handles_revoked = 0;
+  std::uint64_t messages_received = 0;                         // Receives that were used, over RDMA
+  std::uint64_t rdma_reads = 0, rdma_writes = 0;               // that this side has posted
   std::uint64_t wire_bytes_sent = 0, wire_bytes_received = 0;  // 0 if a device does not report
   std::uint64_t payload_bytes = 0;  // of Sends, Writes and Read Responses, both ways
   std::uint64_t registrations = 0;  // of memory, with the provider; see registered_memory.h
@@ -60,9 +63,13 @@ inline constexpr std::array kTransferCounters = {
     TransferCounter{"versions_refused", &TransferCounters::versions_refused},
     TransferCounter{"messages_dropped", &TransferCounters::messages_dropped},
     TransferCounter{"credit_overruns", &TransferCounters::credit_overruns},
+    TransferCounter{"credits_exhausted", &TransferCounters::credits_exhausted},
     TransferCounter{"handles_invalidated_remotely",
                     &TransferCounters::handles_invalidated_remotely},
     TransferCounter{"handles_revoked", &TransferCounters::handles_revoked},
+    TransferCounter{"messages_received", &TransferCounters::messages_received},
+    TransferCounter{"rdma_reads", &TransferCounters::rdma_reads},
+    TransferCounter{"rdma_writes", &TransferCounters::rdma_writes},
     TransferCounter{"wire_bytes_sent", &TransferCounters::wire_bytes_sent},
     TransferCounter{"wire_bytes_received", &TransferCounters::wire_bytes_received},
     TransferCounter{"payload_bytes", &TransferCounters::payload_bytes},

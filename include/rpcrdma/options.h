@@ -19,6 +19,7 @@
 #include "rpcrdma/gss.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/profile.h"
+#include "rpcrdma/statistics.h"
 #include "rpcrdma/terms.h"
 
 namespace rpcrdma {
@@ -304,6 +305,13 @@ struct ServerOptions {
   // does not report peers that never complete the setup below RPC (a port scan), nor connections
   // that remain when the server is destroyed.
   std::function<void(const ConnectionEvent& event)> on_connection;
+  // Counts procedures and the times of calls for Server::statistics(). Each call then reads the
+  // clock once.
+  bool measures_calls = false;
+  // Reports each call that a service was to execute, when it is answered; and measures calls. Runs
+  // on the thread of the call's shard, on several at the same time, and must neither throw nor use
+  // the server. Its argument lives until it returns.
+  std::function<void(const CallReport& report)> on_call;
 };
 
 }  // namespace rpcrdma

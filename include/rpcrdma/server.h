@@ -25,6 +25,7 @@
 #include "rpcrdma/gss.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/service.h"
+#include "rpcrdma/statistics.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {
@@ -144,6 +145,11 @@ class RPCRDMA_EXPORT Server {
   bool shares_receives() const noexcept;
   std::size_t memory_in_use() const noexcept;  // bulk and message buffers lent to calls, bytes
   TransferCounters counters() const noexcept;
+  // All figures, for monitoring; see rpcrdma/statistics.h. Callable from any thread while the
+  // server lives. Shards give their figures between two calls: of one that is busy for longer than
+  // 100 ms, or that nobody drives, they are those that it gave last. `with_connections`: also one
+  // entry for each connection, which takes a shard about a microsecond.
+  ServerStatistics statistics(bool with_connections = false) const;
 
  private:
   friend class ServerImpl;

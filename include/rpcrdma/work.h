@@ -111,7 +111,8 @@ struct Counters {
   // Devices only: calls that hand over a batch of work, and requested completions (a Receive
   // always has one, and does not count).
   std::uint64_t doorbells = 0, completions = 0;
-  std::uint64_t registrations = 0;  // of memory, with the device if there is one
+  std::uint64_t registrations = 0;   // of memory, with the device if there is one
+  std::uint64_t attached_bytes = 0;  // memory that is attached at present
 };
 
 }  // namespace rpcrdma::work

@@ -228,7 +228,7 @@ void Responder::begin(ReceiveId receive, const Received& message) {
   slot.version = message.version;
   slot.dialect = message.dialect;
   slot.inline_part = {};
-  ++in_service_;
+  if (++in_service_ == shared_.receives.granted()) ++shared_.counters.credits_exhausted;
   ++shared_.counters.calls_started;
   if (message.kind == Kind::kOtherVersion) return start_error(slot, Kind::kErrorVersion);
   if (message.kind == Kind::kMessage && !message.has_chunks) [[likely]] {

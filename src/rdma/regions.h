@@ -72,6 +72,13 @@ class Regions {
     return true;
   }
 
+  // Returns the bytes of all live regions. Looks at each.
+  std::uint64_t bytes() const noexcept {
+    std::uint64_t sum = 0;
+    for (const Slot& slot : slots_) sum += slot.live ? slot.memory.size() : 0;
+    return sum;
+  }
+
   static constexpr std::uint32_t kSlotsMax = 1U << 16U;
   // The slot of a region, below kSlotsMax; used again when the region is gone.
   static std::uint32_t index_of(RegionId id) {

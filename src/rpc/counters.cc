@@ -22,8 +22,12 @@ void add(TransferCounters& sum, const transport::Connection& connection) noexcep
   sum.messages_dropped += engine.bad_reply_count + engine.unknown_xid_count +
                           engine.short_message_count + engine.stray_error_count;
   sum.credit_overruns += engine.credit_overruns;
+  sum.credits_exhausted += engine.credits_exhausted;
   sum.handles_invalidated_remotely += engine.invalidated_remotely;
   sum.handles_revoked += engine.revoked_locally;
+  sum.messages_received += engine.messages_received;
+  sum.rdma_reads += link.reads;
+  sum.rdma_writes += link.writes;
   sum.wire_bytes_sent += link.bytes_sent;
   sum.wire_bytes_received += link.bytes_received;
   sum.payload_bytes += link.payload_sent + link.payload_received;

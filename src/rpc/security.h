@@ -43,6 +43,7 @@ class ServerSecurity {
   static Expected<std::unique_ptr<ServerSecurity>, Error> make(const gss::ServerSecurity& security,
                                                                std::function<Instant()> now);
   ServerAuth& auth() noexcept { return *auth_; }
+  std::size_t contexts() const { return auth_->contexts().size(); }  // from any thread
 
  private:
   std::unique_ptr<gss::Mechanism> mechanism_;

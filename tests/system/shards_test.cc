@@ -24,6 +24,7 @@
 #include "rpcrdma/backward.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/statistics.h"
 #include "rpcrdma/take_over.h"
 #include "support/checked_reply.h"
 #include "support/forwarding_provider.h"
@@ -217,6 +218,52 @@ TEST_F(Shards, AreOneServerToItsCounters) {
   clients.clear();
   stop();
   EXPECT_EQ(server_->counters().calls, 6U);
+}
+
+TEST_F(Shards, GiveTheirStatisticsToAnyThread) {
+  std::atomic<int> reports = 0;
+  ServerOptions options;
+  options.measures_calls = true;
+  options.on_call = [&reports](const CallReport& call) {
+    EXPECT_EQ(call.procedure.program, TestService::kProgram);
+    EXPECT_GT(call.arguments_size, 0U);
+    EXPECT_GE(call.time, call.service_time);
+    ++reports;
+  };
+  start(3, options);
+  std::vector<Client> clients;
+  for (int i = 0; i < 3; ++i) clients.push_back(connect(rdma_));
+  clients.push_back(connect("tcp://" + tcp_));
+  for (Client& client : clients) expect_data(client, 100'000);
+  const ServerStatistics found = server_->statistics(true);  // the server has a thread of its own
+  ASSERT_THAT(found.procedures, SizeIs(1));
+  EXPECT_EQ(found.procedures[0].number, kRead);
+  EXPECT_EQ(found.procedures[0].calls, 4U);
+  EXPECT_EQ(found.procedures[0].times.count(), 4U);
+  EXPECT_EQ(found.service_times.count(), 4U);
+  EXPECT_EQ(reports, 4);
+  EXPECT_EQ(found.rdma_connections, 3U);
+  EXPECT_EQ(found.tcp_connections, 1U);
+  EXPECT_EQ(found.connections_opened, 4U);
+  EXPECT_GT(found.memory_registered, 0U);
+  EXPECT_EQ(found.counters.write_chunks, 3U);
+  ASSERT_THAT(found.connections, SizeIs(4));
+  for (const ConnectionStatistics& each : found.connections) {
+    EXPECT_EQ(each.times.count(), 1U) << each.peer;
+    EXPECT_GT(each.credits, 0U) << each.peer;
+  }
+  EXPECT_THAT(server_->statistics().connections, SizeIs(0)) << "nobody has asked for them";
+}
+
+TEST_F(Shards, CountNoProceduresWhereCallsAreNotMeasured) {
+  start(2);
+  Client client = connect(rdma_);
+  (void)number(client, kWhere);
+  const ServerStatistics found = server_->statistics(true);
+  EXPECT_THAT(found.procedures, SizeIs(0));
+  ASSERT_THAT(found.connections, SizeIs(1));
+  EXPECT_EQ(found.connections[0].times.count(), 0U);
+  EXPECT_EQ(found.counters.messages_received, 1U);
 }
 
 // All of them ask all others at the same time, again and again.

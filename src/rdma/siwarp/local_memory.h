@@ -32,7 +32,8 @@ class LocalMemory {
     return *id;
   }
   void detach(RegionId region) { regions_.remove(region); }
-  std::uint64_t attached() const noexcept { return attached_; }  // regions, so far
+  std::uint64_t attached() const noexcept { return attached_; }               // regions, so far
+  std::uint64_t attached_bytes() const noexcept { return regions_.bytes(); }  // at present
 
   // A batch is checked as a whole before any of it is taken. Each slice is looked up once, when its
   // request is checked; the requests then take their memory in the same order.

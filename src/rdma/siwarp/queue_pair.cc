@@ -406,6 +406,7 @@ std::optional<Remote> QueuePair::refused_write() const noexcept {
 Counters QueuePair::counters() const noexcept {
   Counters counters = stream_.counters();
   counters.registrations = posting_.memory().attached();
+  counters.attached_bytes = posting_.memory().attached_bytes();
   counters.system_calls = system_calls_ + socket_.system_calls();
   return counters;
 }

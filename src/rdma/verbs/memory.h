@@ -81,6 +81,7 @@ class Memory {
   void revoke_all();
 
   std::uint64_t registrations() const noexcept { return registrations_; }
+  std::uint64_t attached_bytes() const noexcept { return regions_.bytes(); }
   std::uint64_t bytes_copied() const noexcept { return bytes_copied_; }
 
  private:

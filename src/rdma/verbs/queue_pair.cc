@@ -457,6 +457,7 @@ Error QueuePair::exposure_failure() const noexcept {
 Counters QueuePair::counters() const noexcept {
   Counters result = counters_;
   result.registrations += work_->memory.registrations() + work_->sends.registrations();
+  result.attached_bytes = work_->memory.attached_bytes();
   result.bytes_copied += work_->memory.bytes_copied();
   return result;
 }

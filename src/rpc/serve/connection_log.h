@@ -24,6 +24,11 @@ class ConnectionLog {
   explicit ConnectionLog(const ServerOptions& options) noexcept : options_(options) {}
 
   std::size_t connections() const noexcept { return connections_; }
+  void add_to(ServerStatistics& sum) const noexcept {
+    sum.connections_opened = opened_;
+    sum.connections_refused = refused_;
+    sum.connections_lost = lost_;
+  }
   // Sets what is called when the last connection has gone, on the thread where it went.
   void when_empty(std::function<void()> tell) { when_empty_ = std::move(tell); }
 
@@ -47,6 +52,7 @@ class ConnectionLog {
     return false;
   }
   void refuse(std::string_view peer, const Error& error) {
+    ++refused_;
     tell({.kind = ConnectionEvent::Kind::kRefused, .peer = peer, .error = &error});
   }
   // Refuses a connection that was admitted.
@@ -56,7 +62,10 @@ class ConnectionLog {
     if (is_empty && when_empty_) when_empty_();
   }
   // Reports a connection that was admitted.
-  void open(std::string_view peer) { tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer}); }
+  void open(std::string_view peer) {
+    ++opened_;
+    tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer});
+  }
   // Reports that the set-up of a connection is complete.
   void note_ready(std::string_view peer, const ConnectionTerms& terms) {
     tell({.kind = ConnectionEvent::Kind::kReady, .peer = peer, .terms = &terms});
@@ -65,6 +74,7 @@ class ConnectionLog {
   void end(std::string_view peer, Transport transport, const Error* error, bool was_reset_at_rest,
            const TransferCounters& counters) {
     const bool is_empty = leave(transport);
+    if (error != nullptr) ++lost_;
     tell({.kind = ConnectionEvent::Kind::kEnded,
           .peer = peer,
           .error = error,
@@ -103,7 +113,8 @@ class ConnectionLog {
   std::atomic<std::size_t> connections_ = 0;
   std::atomic<std::size_t> counted_ = 0;  // of these, against ServerOptions::connections_max
   std::atomic<std::size_t> tcp_ = 0;      // the others
-  std::mutex mutex_;                      // one on_connection() at a time
+  std::atomic<std::uint64_t> opened_ = 0, refused_ = 0, lost_ = 0;  // so far
+  std::mutex mutex_;                                                // one on_connection() at a time
 };
 
 }  // namespace rpcrdma::rpc

@@ -13,6 +13,7 @@
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
 #include "rpc/serve/call_auth.h"
+#include "rpc/serve/call_meter.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpcrdma/service.h"
@@ -101,6 +102,7 @@ class IncomingCall : public CallContext {
   MutableBytes results_buffer_;              // kReplyRoom, and the results without bulk items
   const ProcedureTraits* traits_ = nullptr;  // of the procedure; null: NULL
   CallAuth auth_;
+  MeteredCall metered_;  // only with a CallMeter
 
  private:
   friend class DuplicateCalls;

@@ -71,6 +71,7 @@ class MemoryQueue {
 
   // `bytes`: the large buffers that the Call wants.
   Ticket enter(Member& member, Context& context, std::size_t bytes) {
+    ++size_;
     Context* const before = first();
     remove(member);
     member.waiting_.push_back({++last_, &context, bytes});
@@ -87,11 +88,13 @@ class MemoryQueue {
       if (each->number != ticket.number) continue;
       member.wanted_ -= each->bytes;
       member.waiting_.erase(each);
+      --size_;
       break;
     }
     insert(member);
     if (is_served) by_age_is_next_ = !by_age_is_next_;
   }
+  std::size_t size() const noexcept { return size_; }  // Calls that wait
   bool empty() const noexcept { return by_age_.empty(); }
   // Returns null if nobody waits.
   Context* first() const noexcept {
@@ -134,6 +137,7 @@ class MemoryQueue {
 
   Order by_age_, by_need_;  // of those that wait
   bool by_age_is_next_ = true;
+  std::size_t size_ = 0;
   std::uint64_t last_ = 0;
   std::size_t tried_at_ = 0;
 };

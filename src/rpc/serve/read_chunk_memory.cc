@@ -44,6 +44,7 @@ void ReadChunkMemory::handle_wanted(const engine::MemoryWanted& wanted) {
     context.active_ = true;
     context.call_ = wanted.call;
     context.has_long_part_ = wanted.position == 0;
+    session_.serving_.note_arrival(context);
     if (session_.was_refused(context, wanted.xid, wanted.inline_part)) {
       return session_.connection_->engine().responder().reject(wanted.call);
     }
@@ -124,6 +125,8 @@ void ReadChunkMemory::wait_for_memory(Context& context, const engine::MemoryWant
   if (queue_.empty()) queue_.note_tried(pool_.bytes_in_use());
   context.ticket_ = queue_.enter(share_, context, large_size(context.wanted_.chunks));
   ++waiting_;
+  if (CallMeter* const meter = session_.serving_.meter())
+    context.waits_since_ = meter->read_clock();
 }
 
 // Judges the sizes of the chunks, since nothing is moved for a call that will be refused anyway.
@@ -171,6 +174,9 @@ void ReadChunkMemory::stop_waiting(Context& context, bool is_served) {
   if (!context.ticket_) return;
   queue_.stop_waiting(std::exchange(context.ticket_, {}), is_served);
   --waiting_;
+  if (CallMeter* const meter = session_.serving_.meter()) {
+    meter->note_memory_wait(context.metered_, meter->read_clock() - context.waits_since_);
+  }
   Context* const next = queue_.first();
   if (next != nullptr) next->want_turn();
 }

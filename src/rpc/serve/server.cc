@@ -127,19 +127,22 @@ const std::optional<Error>& Server::failure() const noexcept {
   return shards_->first().failure();
 }
 std::size_t Server::receives_posted() const noexcept {
-  return shards_->figures().receives_posted;
+  return shards_->statistics(rpc::ShardGroup::Asker::kOwner).receives_posted;
 }
 bool Server::shares_receives() const noexcept {
-  return shards_->figures().shares_receives;
+  return shards_->statistics(rpc::ShardGroup::Asker::kOwner).shares_receives;
 }
 std::size_t Server::connections() const noexcept {
   return shards_->connections();
 }
 std::size_t Server::memory_in_use() const noexcept {
-  return shards_->figures().memory_in_use;
+  return shards_->statistics(rpc::ShardGroup::Asker::kOwner).memory_in_use;
+}
+ServerStatistics Server::statistics(bool with_connections) const {
+  return shards_->statistics(rpc::ShardGroup::Asker::kAnybody, with_connections);
 }
 TransferCounters Server::counters() const noexcept {
-  return shards_->figures().counters;
+  return shards_->statistics(rpc::ShardGroup::Asker::kOwner).counters;
 }
 
 }  // namespace rpcrdma

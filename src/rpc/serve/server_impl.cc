@@ -136,7 +136,11 @@ ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> 
       pool_(options_.memory_max),
       cache_(state.cache),
       log_(state.log),
-      tcp_({state, inbox_, pool_, loop_, *this, peers_}) {
+      meter_(
+          options_.measures_calls || options_.on_call
+              ? std::make_unique<rpc::CallMeter>([this] { return loop_.now(); }, options_.on_call)
+              : nullptr),
+      tcp_({state, inbox_, pool_, loop_, *this, peers_, meter_.get()}) {
   state_.inboxes.push_back(&inbox_);
 }
 
@@ -240,6 +244,7 @@ void ServerImpl::progress() {
   current_server = this;
   loop_.progress();
   const Instant now = loop_.now();
+  if (meter_ != nullptr) meter_->begin_round(now);
   take_inbox(now);
   accept_connections();
   tcp_.accept_connections(now);
@@ -255,7 +260,9 @@ void ServerImpl::progress() {
   share_receives();
   if (peers_.anybody_wants_turn()) loop_.wake();
   arm_timer();
-  board_.answer([this] { return figures(); });
+  for (const bool with_connections : {false, true}) {
+    board(with_connections).answer([&] { return statistics(with_connections); });
+  }
   current_server = nullptr;
 }
 
@@ -358,7 +365,8 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   using engine::Connection, engine::Role;
   auto session = std::make_unique<rpc::Session>(
       **connection,
-      rpc::Session::Surroundings{pool_, memory_queue_, state_.registry, regions_, cache_, *this},
+      rpc::Session::Surroundings{pool_, memory_queue_, state_.registry, regions_, cache_, *this,
+                                 meter_.get()},
       Connection::answered_slot_count(Role::kServer, engine_options_));
   if (options_.receives_max > 0)
     (*connection)->engine().responder().set_credits(share_of(peers_.count<RdmaPeer>() + 1));
@@ -418,18 +426,37 @@ void ServerImpl::share_receives() {
   });
 }
 
-rpc::ShardFigures ServerImpl::figures() const {
-  rpc::ShardFigures figures;
-  figures.memory_in_use = pool_.bytes_in_use();
-  figures.counters = ended_;
-  peers_.for_each<RdmaPeer>([&figures](const RdmaPeer& peer) {
-    figures.receives_posted += peer.connection->engine().receives_posted();
-    figures.shares_receives = figures.shares_receives || peer.connection->shares_receives();
-    rpc::add(figures.counters, *peer.connection);
-    figures.counters.cached_replies += peer.serving().cached_replies();
+ServerStatistics ServerImpl::statistics(bool with_connections) const {
+  ServerStatistics sum;
+  sum.memory_in_use = pool_.bytes_in_use();
+  sum.memory_max = options_.memory_max;
+  sum.calls_waiting_for_memory = memory_queue_.size();
+  sum.counters = ended_;
+  if (meter_ != nullptr) meter_->add_to(sum);
+  peers_.for_each<RdmaPeer>([&sum, with_connections](const RdmaPeer& peer) {
+    const engine::Connection& engine = peer.connection->engine();
+    TransferCounters counters;
+    rpc::add(counters, *peer.connection);
+    counters.cached_replies = peer.serving().cached_replies();
+    ++sum.rdma_connections;
+    sum.calls_in_service += engine.responder().calls_in_service();
+    sum.receives_posted += engine.receives_posted();
+    sum.shares_receives = sum.shares_receives || peer.connection->shares_receives();
+    sum.memory_registered += peer.connection->counters().attached_bytes;
+    rpc::add(sum.counters, counters);
+    if (!with_connections) return;
+    ConnectionStatistics& one = sum.connections.emplace_back();
+    one.peer = peer.connection->peer_address();
+    one.is_rdma = true;
+    one.protocol_version = engine.protocol_version();
+    one.credits = engine.credits_granted();
+    one.calls_in_service = engine.responder().calls_in_service();
+    one.counters = counters;
+    if (peer.serving().times() != nullptr) one.times = *peer.serving().times();
   });
-  rpc::add(figures.counters, tcp_.counters());
-  return figures;
+  rpc::add(sum.counters, tcp_.counters());
+  tcp_.add_to(sum, with_connections);
+  return sum;
 }
 
 // --- Answers from other threads ----------------------------------------------------------------

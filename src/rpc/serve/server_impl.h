@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
 #define RPCRDMA_RPC_SERVE_SERVER_IMPL_H_
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -10,13 +11,14 @@
 #include <vector>
 
 #include "rpc/answer_queue.h"
+#include "rpc/serve/board.h"
+#include "rpc/serve/call_meter.h"
 #include "rpc/serve/heap_return.h"
 #include "rpc/serve/host_shares.h"
 #include "rpc/serve/peer_table.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/session.h"
-#include "rpc/serve/shard_figures.h"
 #include "rpc/serve/shard_inbox.h"
 #include "rpc/serve/tcp_server.h"
 #include "rpcrdma/message_service.h"
@@ -75,9 +77,10 @@ class ServerImpl final : public rpc::Mailbox {
   }
 
   std::string_view address() const noexcept { return address_; }
-  // For its own thread; others ask the board.
-  rpc::ShardFigures figures() const;
-  rpc::FigureBoard& board() noexcept { return board_; }
+  // For its own thread; others ask the board. `with_connections`: one entry for each, too.
+  ServerStatistics statistics(bool with_connections) const;
+  // There are two, so that figures without a list of connections cost what those without it do.
+  rpc::Board& board(bool with_connections) noexcept { return boards_[with_connections ? 1 : 0]; }
   std::uint64_t turns() const noexcept { return peers_.turns(); }  // of all connections
 
  private:
@@ -105,7 +108,7 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::ServerLoop loop_;
   rpc::ServerState& state_;
   rpc::ShardInbox inbox_{loop_};
-  rpc::FigureBoard board_;
+  std::array<rpc::Board, 2> boards_;
   const ServerOptions& options_;
   const engine::Options& engine_options_;
   std::string address_;  // of the first listener
@@ -122,6 +125,8 @@ class ServerImpl final : public rpc::Mailbox {
   std::uint32_t share_ = 0;       // of each connection, as it was last given out
   std::uint64_t ends_ = 0;        // ReplyCache::ends() before the first began to wait for one
   TransferCounters ended_;        // of sessions that are gone
+  // Null: calls are not measured.
+  const std::unique_ptr<rpc::CallMeter> meter_;
 
   rpc::DisconnectedCallers disconnected_;
 

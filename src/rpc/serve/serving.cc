@@ -22,6 +22,7 @@ void Serving::handle_verdict(IncomingCall& call, Verdict verdict) {
     case Verdict::kAccepted:
       return;
     case Verdict::kRefused:
+      if (meter_ != nullptr) meter_->note_refusal(refusal_);
       return call.take_refusal(refusal_) ? answer(call) : carrier_.send_plain(call, refusal_);
     case Verdict::kPending:
       ++steps_;
@@ -68,6 +69,8 @@ bool Serving::check_unwrapped(IncomingCall& call) {
 
 void Serving::execute(IncomingCall& call) {
   call.status_ = AcceptStatus::kSuccess;
+  if (meter_ != nullptr) [[unlikely]]
+    meter_->note_execution(call.metered_);
   if (!call.reserve_results(kResultsSizeDefault)) return refuse(call, AcceptStatus::kSystemErr);
   if (call.header_.procedure.number == 0 && !call.is_whole_) {
     return answer(call);  // NULL, RFC 5531 §12: always answers
@@ -163,9 +166,22 @@ inline void Serving::send_results(IncomingCall& call, const WrappedResults& wrap
   carrier_.send_plain(call, call.plain_header());
 }
 
+[[gnu::noinline]] void Serving::measure(const IncomingCall& call) {
+  std::size_t size = 0;
+  if (call.status_ == AcceptStatus::kSuccess) {
+    size = call.results_.size();
+    for (const BulkItem& item : call.results_.items()) size += item.data.size();
+  }
+  meter_->note_answer(call.metered_,
+                      {carrier_.peer_address(), call.header_, call.traits_, call.status_, size},
+                      *times_);
+}
+
 void Serving::answer(IncomingCall& call) {
   RPCRDMA_REQUIRE(call.is_unanswered_, "a call is answered twice");
   call.is_unanswered_ = false;
+  if (meter_ != nullptr && call.is_admitted()) [[unlikely]]
+    measure(call);
   duplicates_.handle_answer(call);
   if (call.auth_.with != nullptr) [[unlikely]] {
     if (call.seal()) return send_sealed(call);

@@ -4,12 +4,14 @@
 #define RPCRDMA_RPC_SERVE_SERVING_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "oncrpc/message.h"
 #include "oncrpc/registry.h"
+#include "rpc/serve/call_meter.h"
 #include "rpc/serve/duplicate_calls.h"
 #include "rpc/serve/incoming_call.h"
 #include "rpc/serve/reply_cache.h"
@@ -23,13 +25,25 @@ namespace rpcrdma::rpc {
 // ends each call by IncomingCall::end_call() when its reply has gone, or in give_up().
 class Serving {
  public:
-  // All of them outlive it.
+  // All of them outlive it. `meter`: null if calls are not measured.
   Serving(ReplyCarrier& carrier, const oncrpc::ServiceRegistry& registry, ReplyCache& cache,
-          Mailbox& mailbox) noexcept
-      : carrier_(carrier), registry_(registry), duplicates_(cache), mailbox_(mailbox) {}
+          Mailbox& mailbox, CallMeter* meter = nullptr)
+      : carrier_(carrier),
+        registry_(registry),
+        duplicates_(cache),
+        mailbox_(mailbox),
+        meter_(meter),
+        times_(meter != nullptr ? std::make_unique<TimeHistogram>() : nullptr) {}
   Serving(const Serving&) = delete;
   Serving& operator=(const Serving&) = delete;
 
+  // The first of its message has come: called before all else, where calls are measured.
+  void note_arrival(IncomingCall& call) const noexcept {
+    if (meter_ != nullptr) [[unlikely]]
+      meter_->note_arrival(call.metered_);
+  }
+  CallMeter* meter() const noexcept { return meter_; }
+  const TimeHistogram* times() const noexcept { return times_.get(); }  // null: not measured
   // Reads the header of a new Call and judges it. Returns false if the call is answered, given up,
   // or waits for a step of authentication (IncomingCall::waits_for_step()), after which the carrier
   // gets handle_admitted().
@@ -80,6 +94,7 @@ class Serving {
   void execute(IncomingCall& call);
   void handle_next(IncomingCall& call, Next next);
   void answer(IncomingCall& call);
+  void measure(const IncomingCall& call);
   void send_sealed(IncomingCall& call);
   void send_results(IncomingCall& call, const WrappedResults& wrapped);
   void end_connection(IncomingCall& call);
@@ -88,6 +103,8 @@ class Serving {
   const oncrpc::ServiceRegistry& registry_;
   DuplicateCalls duplicates_;
   Mailbox& mailbox_;
+  CallMeter* const meter_;
+  const std::unique_ptr<TimeHistogram> times_;  // of its calls; null: they are not measured
   std::vector<IncomingCall*> waiting_;  // for the end of the same call, in the order they came
   std::uint32_t steps_ = 0;
   bool has_served_ = false;

@@ -83,13 +83,17 @@ class CarrierForTest final : public ReplyCarrier {
   };
 
   CarrierForTest(const oncrpc::ServiceRegistry& registry, ReplyCache& cache,
-                 MailboxForTest& of_owner, std::string peer = "10.0.0.1:700")
-      : serving(*this, registry, cache, of_owner), mailbox(of_owner), peer_(std::move(peer)) {}
+                 MailboxForTest& of_owner, std::string peer = "10.0.0.1:700",
+                 CallMeter* meter = nullptr)
+      : serving(*this, registry, cache, of_owner, meter),
+        mailbox(of_owner),
+        peer_(std::move(peer)) {}
 
   // Serves a Call as a transport does, in the turn of this connection.
   CallForTest& receive(MessageForTest message) {
     calls_.push_back(std::make_unique<CallForTest>(serving, std::move(message)));
     CallForTest& call = *calls_.back();
+    serving.note_arrival(call);
     mailbox.in_turn = this;
     if (serving.admit(call, call.message)) handle_admitted(call);
     mailbox.in_turn = nullptr;

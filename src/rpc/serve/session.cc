@@ -46,7 +46,8 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
       chunk_memory_(*this, surroundings.pool, surroundings.memory_queue),
       memory_(connection, surroundings.pool, surroundings.regions, chunk_memory_.share()),
       cache_(surroundings.cache),
-      serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox) {
+      serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox,
+               surroundings.meter) {
   contexts_.resize(contexts);
 }
 
@@ -141,11 +142,21 @@ void Session::handle_admitted(IncomingCall& call) {
   handle(*std::exchange(static_cast<Context&>(call).again_, std::nullopt));
 }
 
+void Session::note_sizes(Context& context, std::size_t stream_size,
+                         const engine::CallReceived& received) noexcept {
+  MeteredCall& metered = context.metered_;
+  metered.is_long = received.long_part.has_value();
+  metered.read_chunks = received.items.size();
+  metered.arguments_size = stream_size;
+  for (const engine::PulledItem& item : received.items) metered.arguments_size += item.data.size;
+}
+
 void Session::handle_received(const engine::CallReceived& received) {
   Context& context = this->context(received.call);
   const bool is_new = !context.active_;  // else its Read chunks have been asked for
   context.active_ = true;
   context.call_ = received.call;
+  if (is_new) serving_.note_arrival(context);
   if (is_new && received.has_chunks && was_refused(context, received.xid, received.inline_part)) {
     return connection_->engine().responder().reject(received.call);
   }
@@ -155,6 +166,8 @@ void Session::handle_received(const engine::CallReceived& received) {
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
   if (!admit(context, stream, received.xid, received)) [[unlikely]]
     return;
+  if (serving_.meter() != nullptr) [[unlikely]]
+    note_sizes(context, stream.size(), received);
   if (received.items.empty()) {
     if (received.padding != nullptr && context.is_whole_) [[unlikely]] {
       // Only the reader of the message could tell its fill bytes.

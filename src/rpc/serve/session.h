@@ -56,6 +56,7 @@ class Context final : public IncomingCall {
   bool has_had_turn_ = false;   // the engine has given it its turn to ask for memory
   std::uint16_t lent_ = 0;      // how many of its loans were given to the engine, for Read chunks
   MemoryQueue::Ticket ticket_;  // if any, it waits for memory, and holds none
+  Instant waits_since_{};       // for it; only where calls are measured
   engine::MemoryWanted wanted_{};
   // An event that is handled again when a step of authentication has ended.
   std::optional<engine::Event> again_;
@@ -72,6 +73,7 @@ class Session final : public ReplyCarrier {
     RegionTable& regions;
     ReplyCache& cache;
     Mailbox& mailbox;
+    CallMeter* meter = nullptr;  // null: calls are not measured
   };
   // Answers the Calls that come over the connection, which goes before the session. `contexts`: the
   // number of slots that the engine has for them.
@@ -131,6 +133,8 @@ class Session final : public ReplyCarrier {
   }
   static bool names(const Context& context, Bytes stream, Xid expected) noexcept;
   bool was_refused(Context& context, Xid xid, Bytes inline_part);
+  static void note_sizes(Context& context, std::size_t stream_size,
+                         const engine::CallReceived& received) noexcept;
 
   std::string_view peer_address() const noexcept override;
   bool ended() const noexcept override { return connection_->ended(); }

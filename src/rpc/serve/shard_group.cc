@@ -233,37 +233,45 @@ bool ShardGroup::drained() const noexcept {
   return std::ranges::none_of(shards_, [](const auto& shard) { return shard->runs.load(); });
 }
 
-ShardFigures ShardGroup::figures() {
+ServerStatistics ShardGroup::statistics(Asker asker, bool with_connections) {
   // The caller may be in the progress() of another server.
   const auto is_current = [](const auto& shard) {
     return shard->impl.get() == ServerImpl::current();
   };
   const auto current = std::ranges::find_if(shards_, is_current);
-  ServerImpl& own = current == shards_.end() ? first() : *(*current)->impl;
-  std::vector<Shard*> asked;
-  ShardFigures sum;
+  ServerImpl* own = asker == Asker::kOwner ? &first() : nullptr;
+  if (current != shards_.end()) own = (*current)->impl.get();
+  std::vector<Board*> asked;
+  ServerStatistics sum;
   for (const auto& shard : shards_) {
     const bool is_first = shard == shards_.front();
-    const bool is_elsewhere =
-        shard->impl.get() != &own && (is_first || shard->runs.load(std::memory_order_acquire));
-    if (!is_elsewhere) {
-      sum.add(shard->impl->figures());
+    // A shard that nobody drives is as it will stay; the first one is driven by the owner.
+    if (shard->impl.get() == own ||
+        (!is_first && !shard->runs.load(std::memory_order_acquire) && asker == Asker::kOwner)) {
+      sum.add(shard->impl->statistics(with_connections));
       continue;
     }
-    shard->impl->board().ask();
+    Board& board = shard->impl->board(with_connections);
+    board.ask();
     shard->impl->loop().wake();
-    asked.push_back(shard.get());
+    asked.push_back(&board);
   }
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  for (Shard* shard : asked) {
-    FigureBoard& board = shard->impl->board();
-    while (!board.wait_for(std::chrono::milliseconds(1)) &&
+  for (Board* board : asked) {
+    while (!board->wait_for(std::chrono::milliseconds(1)) &&
            std::chrono::steady_clock::now() < end) {
+      if (own == nullptr) continue;
       // That shard may be asking for the figures of this one.
-      own.board().answer([&own] { return own.figures(); });
+      for (const bool with_all : {false, true}) {
+        own->board(with_all).answer([&] { return own->statistics(with_all); });
+      }
     }
-    sum.add(board.latest());
+    sum.add(board->latest());
   }
+  state_.log.add_to(sum);
+  sum.replies_remembered = state_.cache.finished();
+  sum.reply_bytes_remembered = state_.cache.bytes();
+  if (security_ != nullptr) sum.security_contexts = security_->contexts();
   return sum;
 }
 

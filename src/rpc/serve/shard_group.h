@@ -3,6 +3,7 @@
 #define RPCRDMA_RPC_SERVE_SHARD_GROUP_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@
 #include "rpc/security.h"
 #include "rpc/serve/server_impl.h"
 #include "rpc/serve/server_state.h"
-#include "rpc/serve/shard_figures.h"
+#include "rpcrdma/statistics.h"
 
 namespace rpcrdma::rpc {
 
@@ -53,8 +54,11 @@ class ShardGroup {
   void progress();
   void stop() noexcept;  // from any thread, and from a signal handler
   bool drained() const noexcept;
+  // The owner's thread, which drives the first shard, or a thread that is in a shard's progress();
+  // or any other one.
+  enum class Asker : std::uint8_t { kOwner, kAnybody };
   // Returns the sum over all shards. A shard that is busy contributes its previous figures.
-  ShardFigures figures();
+  ServerStatistics statistics(Asker asker, bool with_connections = false);
 
  private:
   struct Shard {

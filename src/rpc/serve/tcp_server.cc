@@ -159,9 +159,9 @@ void TcpServer::open(posix::Fd socket, Instant now) {
     return log_.drop("", kTcp, to_error(connection.error(), "accepting", "", Errc::kNoResources));
   }
   const std::string peer((*connection)->peer_address());
-  const TcpSession::Surroundings surroundings{shared_.pool, shared_.state.registry,
-                                              shared_.state.cache, shared_.mailbox,
-                                              shared_.state.takes_step_ups};
+  const TcpSession::Surroundings surroundings{
+      shared_.pool,    shared_.state.registry,       shared_.state.cache,
+      shared_.mailbox, shared_.state.takes_step_ups, shared_.meter};
   auto session = std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now);
   shared_.peers.add(std::make_unique<Link>(*this, std::move(session)));
   shares_.add(peer);
@@ -274,6 +274,21 @@ void TcpServer::abort() {
   shared_.peers.for_each<Link>([this](Link& link) {
     link.session->abort();
     shared_.peers.want_turn(link);
+  });
+}
+
+void TcpServer::add_to(ServerStatistics& sum, bool with_connections) const {
+  shared_.peers.for_each<Link>([&](const Link& link) {
+    const TcpSession& session = *link.session;
+    ++sum.tcp_connections;
+    sum.calls_in_service += session.calls_in_service();
+    if (!with_connections) return;
+    ConnectionStatistics& one = sum.connections.emplace_back();
+    one.peer = session.peer_address();
+    one.credits = options_.calls_max;
+    one.calls_in_service = session.calls_in_service();
+    one.counters = session.counters();
+    if (session.serving().times() != nullptr) one.times = *session.serving().times();
   });
 }
 

@@ -35,6 +35,7 @@ class TcpServer {
     ServerLoop& loop;
     Mailbox& mailbox;
     PeerTable& peers;
+    CallMeter* meter = nullptr;  // null: calls are not measured
   };
   explicit TcpServer(const Surroundings& surroundings);
   ~TcpServer() = default;
@@ -60,6 +61,7 @@ class TcpServer {
   // Closes what is left.
   void abort();
   TransferCounters counters() const;
+  void add_to(ServerStatistics& sum, bool with_connections) const;
 
  private:
   class Link;  // one of the peers

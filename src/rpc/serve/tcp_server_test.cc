@@ -153,7 +153,7 @@ TEST_F(TcpTurnsTest, ConnectionWithoutMemoryGoesOnWhenSomeComesBack) {
   for (int quiet_rounds = 0; quiet_rounds < 2000; ++quiet_rounds) {
     second.progress();
     server_->progress();
-    const std::uint64_t now = server_->figures().counters.wire_bytes_received;
+    const std::uint64_t now = server_->statistics(false).counters.wire_bytes_received;
     if (std::exchange(received, now) != now) quiet_rounds = 0;
   }
   EXPECT_EQ(service_.held.size(), 1U);

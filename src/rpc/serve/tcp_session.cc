@@ -35,7 +35,8 @@ TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
                        const Surroundings& surroundings, const TcpOptions& options, Instant now)
     : connection_(std::move(connection)),
       pool_(surroundings.pool),
-      serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox),
+      serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox,
+               surroundings.meter),
       takes_step_ups_(surroundings.takes_step_ups),
       options_(options),
       answered_(options.calls_max),
@@ -100,6 +101,9 @@ TcpCall& TcpSession::begin_call(tcp::Message message) {
   ++in_service_;
   call.steps_up_ = false;
   call.message_ = std::move(message);
+  serving_.note_arrival(call);
+  if (serving_.meter() != nullptr) [[unlikely]]
+    call.metered_.arguments_size = call.message_.bytes().size();
   return call;
 }
 

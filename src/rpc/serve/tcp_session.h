@@ -55,6 +55,7 @@ class TcpSession final : public ReplyCarrier {
     Mailbox& mailbox;
     // True while a released socket can go on as RDMA.
     const std::atomic<bool>& takes_step_ups;
+    CallMeter* meter = nullptr;  // null: calls are not measured
   };
   TcpSession(std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
              const TcpOptions& options, Instant now);
@@ -106,6 +107,7 @@ class TcpSession final : public ReplyCarrier {
   std::optional<Error> failure(bool& was_reset_at_rest) const;
   std::string_view peer_address() const noexcept override { return connection_->peer_address(); }
   TransferCounters counters() const noexcept;
+  std::uint32_t calls_in_service() const noexcept { return in_service_; }
 
  private:
   friend class TcpCall;

@@ -1,4 +1,4 @@
-#include "rpc/serve/shard_figures.h"
+#include "rpc/serve/board.h"
 
 #include <gtest/gtest.h>
 
@@ -9,22 +9,22 @@ namespace {
 
 constexpr std::chrono::milliseconds kLong{60'000};
 
-ShardFigures figures_with(std::size_t memory_in_use) {
-  ShardFigures figures;
+ServerStatistics figures_with(std::size_t memory_in_use) {
+  ServerStatistics figures;
   figures.memory_in_use = memory_in_use;
   return figures;
 }
 
-TEST(FigureBoard, MakesNoFiguresThatNobodyAskedFor) {
-  FigureBoard board;
-  board.answer([]() -> ShardFigures {
+TEST(Board, MakesNoFiguresThatNobodyAskedFor) {
+  Board board;
+  board.answer([]() -> ServerStatistics {
     ADD_FAILURE() << "made for nobody";
     return {};
   });
 }
 
-TEST(FigureBoard, TellsWhoAsksWhatIsMadeThen) {
-  FigureBoard board;
+TEST(Board, TellsWhoAsksWhatIsMadeThen) {
+  Board board;
   board.ask();
   board.answer([] { return figures_with(7); });
   EXPECT_TRUE(board.wait_for(kLong));
@@ -34,8 +34,8 @@ TEST(FigureBoard, TellsWhoAsksWhatIsMadeThen) {
 }
 
 // A thread that waits is woken: nothing else ends the wait before its time.
-TEST(FigureBoard, WakesWhoWaits) {
-  FigureBoard board;
+TEST(Board, WakesWhoWaits) {
+  Board board;
   board.ask();
   const auto begun = std::chrono::steady_clock::now();
   std::thread shard([&board] { board.answer([] { return figures_with(7); }); });
@@ -45,8 +45,8 @@ TEST(FigureBoard, WakesWhoWaits) {
   EXPECT_EQ(board.latest().memory_in_use, 7U);
 }
 
-TEST(FigureBoard, TellsWhatItToldLastWhenAShardIsBusy) {
-  FigureBoard board;
+TEST(Board, TellsWhatItToldLastWhenAShardIsBusy) {
+  Board board;
   board.ask();
   board.answer([] { return figures_with(7); });
   board.ask();
