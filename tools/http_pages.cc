@@ -1,4 +1,4 @@
-#include "tools/ready_page.h"
+#include "tools/http_pages.h"
 
 #include <fmt/core.h>
 #include <microhttpd.h>
@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -22,12 +23,12 @@ constexpr unsigned kConnectionsOfAHostMax = 8;  // one that says nothing holds u
 constexpr unsigned kIdle_s = 5;
 constexpr std::size_t kMemory = 8U << 10U;  // bytes, of one connection and all that it has sent
 
-MHD_Result answer(MHD_Connection* connection, unsigned status, std::string text) {
-  text += '\n';
+MHD_Result answer(MHD_Connection* connection, unsigned status, std::string text,
+                  const char* content_type = "text/plain; charset=utf-8") {
   MHD_Response* const response =
       MHD_create_response_from_buffer(text.size(), text.data(), MHD_RESPMEM_MUST_COPY);
   if (response == nullptr) return MHD_NO;
-  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
   MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
   // A client keeps no connection between its requests.
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -60,21 +61,23 @@ int listen_at(const std::string& host, std::uint16_t port) {
   return -error;
 }
 
-class Page final : public ReadyPage {
+class Daemon final : public HttpPages {
  public:
-  Page(const std::string& host, std::uint16_t port, WhyNot why_not) : why_not_(std::move(why_not)) {
-    const int socket = listen_at(host, port);
+  Daemon(const Place& place, std::vector<Page> pages) : pages_(std::move(pages)) {
+    const int socket = listen_at(place.host, place.port);
     if (socket < 0) {
       fail(kFailed,
-           fmt::format("cannot listen for HTTP on {} port {}: {}{}", host, port,
+           fmt::format("cannot listen for HTTP on {} port {}: {}{}", place.host, place.port,
                        std::strerror(-socket),
-                       socket == -EADDRINUSE ? "; another program listens there: end that program, "
-                                               "or choose another --ready-port, 0 for any free one"
-                                             : ""));
+                       socket == -EADDRINUSE
+                           ? fmt::format("; another program listens there: end that program, or "
+                                         "choose another {}, 0 for any free one",
+                                         place.option)
+                           : ""));
     }
     // By poll(), since descriptors may have numbers that select() does not know.
     constexpr unsigned kFlags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION;
-    daemon_ = MHD_start_daemon(kFlags, 0, nullptr, nullptr, &Page::handle, this,
+    daemon_ = MHD_start_daemon(kFlags, 0, nullptr, nullptr, &Daemon::handle, this,
                                MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
                                kConnectionsMax, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
                                kConnectionsOfAHostMax, MHD_OPTION_CONNECTION_TIMEOUT, kIdle_s,
@@ -84,13 +87,13 @@ class Page final : public ReadyPage {
       fail(kFailed, "cannot begin with HTTP: libmicrohttpd has no thread or memory for it");
     }
     const MHD_DaemonInfo* const info = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_BIND_PORT);
-    const bool is_v6 = host.find(':') != std::string::npos;
-    url_ = fmt::format("http://{}{}{}:{}/ready", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
-                       info != nullptr ? info->port : port);
+    const bool is_v6 = place.host.find(':') != std::string::npos;
+    url_ = fmt::format("http://{}{}{}:{}", is_v6 ? "[" : "", place.host, is_v6 ? "]" : "",
+                       info != nullptr ? info->port : place.port);
   }
-  ~Page() override { MHD_stop_daemon(daemon_); }
-  Page(const Page&) = delete;
-  Page& operator=(const Page&) = delete;
+  ~Daemon() override { MHD_stop_daemon(daemon_); }
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
 
  private:
   // An exception must not pass through a library in C, nor end the server.
@@ -99,27 +102,30 @@ class Page final : public ReadyPage {
                            std::size_t* /*size*/, void** /*state*/) noexcept try {
     const std::string_view asked = method;
     if (asked != MHD_HTTP_METHOD_GET && asked != MHD_HTTP_METHOD_HEAD) {
-      return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are served");
+      return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are served\n");
     }
-    if (std::string_view(path) != "/ready") {
-      return answer(connection, MHD_HTTP_NOT_FOUND, "only /ready is served");
+    const std::vector<Page>& pages = static_cast<Daemon*>(self)->pages_;
+    const auto page = std::ranges::find(pages, std::string_view(path), &Page::path);
+    if (page == pages.end()) {
+      std::string served;
+      for (const Page& each : pages) served += (served.empty() ? "" : " and ") + each.path;
+      return answer(connection, MHD_HTTP_NOT_FOUND, "only " + served + " is served\n");
     }
-    const std::string why = static_cast<Page*>(self)->why_not_();
-    if (why.empty()) return answer(connection, MHD_HTTP_OK, "ready");
-    return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not ready: " + why);
+    Answer made = page->answer();
+    return answer(connection, made.is_available ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                  std::move(made.text), page->content_type);
   } catch (const std::exception&) {
     return MHD_NO;  // which closes the connection
   }
 
-  const WhyNot why_not_;
+  const std::vector<Page> pages_;
   MHD_Daemon* daemon_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<ReadyPage> ReadyPage::open(const std::string& host, std::uint16_t port,
-                                           WhyNot why_not) {
-  return std::make_unique<Page>(host, port, std::move(why_not));
+std::unique_ptr<HttpPages> HttpPages::open(const Place& place, std::vector<Page> pages) {
+  return std::make_unique<Daemon>(place, std::move(pages));
 }
 
 }  // namespace rpcrdma::tools

@@ -60,7 +60,8 @@ constexpr std::array<Feature, 6> kFeatures = {
       "install libmicrohttpd-dev, and build again"},
      {"systemd", "states and sockets of a service (serve)", RPCRDMA_WITH_SYSTEMD != 0,
       "install libsystemd-dev, and build again"},
-     {"metrics", "counters for a monitoring system", false, "this version has none"}}};
+     {"metrics", "a page for a monitoring system (serve --metrics)", RPCRDMA_WITH_HTTP != 0,
+      "install libmicrohttpd-dev, and build again"}}};
 
 Json features_json() {
   Json all = Json::object();

@@ -57,6 +57,7 @@ int run(int argc, char** argv) {
   rpcrdma::tools::add_blob(program);
   rpcrdma::tools::add_nfs_commands(program);
   rpcrdma::tools::add_ping(program);
+  rpcrdma::tools::add_top(program);
   rpcrdma::tools::add_bench(program);
   rpcrdma::tools::add_info(program);
   rpcrdma::tools::add_manual(program);

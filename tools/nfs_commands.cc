@@ -1,19 +1,6 @@
 #include "tools/nfs_commands.h"
 
-#include <fmt/core.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <ctime>
-#include <optional>
-#include <utility>
-#include <vector>
-
-#include "files/file.h"
+#include "tools/server_stat.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -160,6 +147,10 @@ void cat(FileSettings& settings) {
 void stat(FileSettings& settings) {
   settings.nfs.note(settings.urls);
   for (const std::string& url : settings.urls) {
+    if (names_server(url)) {
+      print_server_stat(url, settings.client.common.json);
+      continue;
+    }
     const auto server = mount(settings.client, settings.nfs, url);
     const std::string path = server->path();
     const nfs::Node node = take(*server, path, server->look_up_path(path, false));
@@ -437,8 +428,14 @@ void add_nfs_commands(Command& program) {
   add(program.add_subcommand("cat", "write files of an NFS server to standard output"), cat, 1,
       kMany, "files");
   add_cp(program);
-  add(program.add_subcommand("stat", "show what an NFS server says of files"), stat, 1, kMany,
-      "files");
+  Command& status = program.add_subcommand(
+      "stat", "show what an NFS server says of files, or what a server here has counted");
+  add(status, stat, 1, kMany,
+      "files; or servers here, each by its process or the path of its socket");
+  status.set_footer(
+      "The counters of a server have the names that Linux gives them: rdma_stat_recv, "
+      "read_chunk_count\nand the like. `rpcrdma top` shows what it does at the moment.\n"
+      "Examples: rpcrdma stat nfs+rdma://HOST/EXPORT/FILE; rpcrdma stat $(pidof rpcrdma)");
   add_mkdir(program);
   add(program.add_subcommand("mv",
                              "rename a file or a directory within an export of an NFS server"),

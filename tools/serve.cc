@@ -18,12 +18,12 @@
 #include "tools/bench/service.h"
 #include "tools/command.h"
 #include "tools/log.h"
-#include "tools/ready_page.h"
 #include "tools/serve_check.h"
 #include "tools/serve_nfs.h"
 #include "tools/serve_options.h"
 #include "tools/serve_reload.h"
 #include "tools/serve_signals.h"
+#include "tools/serve_watch.h"
 #include "tools/systemd.h"
 #include "tools/text.h"
 
@@ -222,6 +222,8 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log, RareLi
   server.tcp.connections_max = options.connections_max;
   server.tcp.idle_timeout = milliseconds(options.tcp_idle_s);
   server.idle_timeout = milliseconds(options.rdma_idle_s);
+  // `rpcrdma top` may come at any time.
+  server.measures_calls = options.stat_socket != "none" || !options.metrics.empty();
   server.drain_timeout = milliseconds(options.drain_s);
   server.on_connection = [&log, &resets](const ConnectionEvent& event) {
     log_connection(log, resets, event);
@@ -282,19 +284,6 @@ Server listen(const ServeOptions& options, StderrLog& log, RareLine& resets) {
   return std::move(*server);
 }
 
-// Null: it was not asked for.
-std::unique_ptr<ReadyPage> open_ready_page(const ServeOptions& options, const Server& server,
-                                           nfs::Exporter* exporter) {
-  if (!options.ready_port) return nullptr;
-  std::string_view host = server.address().substr(0, server.address().rfind(':'));
-  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
-  return ReadyPage::open(std::string(host), *options.ready_port, [exporter]() -> std::string {
-    constexpr std::chrono::seconds kAnswerTime{2};
-    if (ServeSignals::is_stopping()) return "it is shutting down";
-    return exporter != nullptr ? exporter->readiness().why_not(kAnswerTime) : std::string();
-  });
-}
-
 // Lists the services for a person.
 std::string what_is_served(const ServeOptions& options) {
   std::string text;
@@ -333,14 +322,15 @@ void announce(const ServeOptions& options, const Server& server, const std::stri
 
 // The line that scripts wait for, and with exports what to type elsewhere.
 void say_ready(const ServeOptions& options, const Server& server, const std::string& plain,
-               const nfs::Exporter* exporter, const std::string& nfs_plain, const ReadyPage* page) {
+               const nfs::Exporter* exporter, const std::string& nfs_plain,
+               const ServeWatch& watch) {
   fmt::print("ready");
   if (!options.directory.empty() || options.bench || exporter == nullptr) {
     fmt::print(" rdma://{}", server.address());
   }
   if (!plain.empty()) fmt::print(" tcp://{}", plain);
   if (exporter != nullptr) fmt::print("{}", nfs_urls(*exporter, server.address(), nfs_plain));
-  if (page != nullptr) fmt::print(" {}", page->url());
+  for (const std::string& url : watch.urls()) fmt::print(" {}", url);
   fmt::print("\n");
   if (exporter != nullptr) {
     fmt::print("{}", mount_commands(*exporter, server.address(), nfs_plain));
@@ -482,11 +472,11 @@ void serve(ServeOptions& options) {
   std::vector<rpcbinding::Registration> registrations;
   if (options.rpcbind) registrations = tell_rpcbind(options, server.address(), nfs_plain, log);
   announce(options, server, plain, log);
-  auto page = open_ready_page(options, server, exporter.get());
-  say_ready(options, server, plain, exporter.get(), nfs_plain, page.get());
+  std::optional<ServeWatch> watch(std::in_place, options, server, exporter.get(), log);
+  say_ready(options, server, plain, exporter.get(), nfs_plain, *watch);
   systemd::report_ready("serving");
   server.run();
-  page.reset();  // before what it asks
+  watch.reset();  // before what it asks
   const bool has_ended = !exporter || exporter->stop();
   for (rpcbinding::Registration& each : registrations) {
     if (const auto ended = each.end(); !ended) {

@@ -1,5 +1,7 @@
 #include "tools/serve_options.h"
 
+#include "tools/serve_watch.h"
+
 namespace rpcrdma::tools {
 namespace {
 
@@ -125,6 +127,18 @@ void ServeOptions::add_listening_to(Command& command) {
       {"--ready-port", &ready_port,
        "serve http://ADDR:PORT/ready at this port (0: a free one), so that a load balancer knows "
        "whether to send clients here"},
+      {"--metrics",
+       &metrics,
+       "serve http://ADDR:PORT/metrics in the format of Prometheus, and /ready beside it (port 0: "
+       "a "
+       "free one); this machine only, unless ADDR is given, such as 0.0.0.0 or [::]",
+       {.check = problem_with_place, .type = "[ADDR:]PORT"}},
+      {"--stat-socket",
+       &stat_socket,
+       "the socket that `rpcrdma top` and `stat` ask, or none, which also saves the time that "
+       "calls are measured (default: PID.sock in /run/rpcrdma, of a user in "
+       "$XDG_RUNTIME_DIR/rpcrdma)",
+       {.check = not_empty, .type = "PATH"}},
       {"--setup-timeout",
        &setup_timeout_s,
        "seconds after which a peer that does not finish the set-up of RDMA is dropped",

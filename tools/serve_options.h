@@ -25,6 +25,8 @@ struct ServeOptions {
   std::uint16_t port = kDefaultPort;
   std::optional<std::uint16_t> tcp_port;
   std::optional<std::uint16_t> ready_port;
+  std::string metrics;      // [ADDR:]PORT; empty: no page
+  std::string stat_socket;  // a path, or "none"; empty: in the usual folder
   double setup_timeout_s = 5;
   double tcp_idle_s = 60, rdma_idle_s = 3600;
   double drain_s = 10;

@@ -32,6 +32,8 @@ SAMPLES = {
     "port": ("0", ["--port=0"]),
     "tcp-port": ("0", ["--tcp-port=0"]),
     "ready-port": ("0", ["--ready-port=0"]),
+    "metrics": ('"127.0.0.1:0"', ["--metrics=127.0.0.1:0"]),
+    "stat-socket": ('"{other}/stat.sock"', ["--stat-socket={other}/stat.sock"]),
     "setup-timeout": ("2.5", ["--setup-timeout=2.5"]),
     "tcp-idle": ("3", ["--tcp-idle=3", "--tcp-port=0"]),
     "rdma-idle": ("3", ["--rdma-idle=3"]),

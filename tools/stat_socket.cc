@@ -1,0 +1,208 @@
+#include "tools/stat_socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace rpcrdma::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kWaiting = 16;  // clients
+constexpr time_t kPatience_s = 2;
+constexpr const char* kSystemFolder = "/run/rpcrdma";
+
+[[noreturn]] void fail_with(int error, const std::string& what) {
+  throw std::system_error(error, std::generic_category(), what);
+}
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) fail_with(ENAMETOOLONG, path);
+  path.copy(address.sun_path, path.size());
+  return address;
+}
+
+// Returns a socket; negative: errno, negated.
+int connected_to(const std::string& path) {
+  const sockaddr_un address = address_of(path);
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return -errno;
+  const timeval patience{kPatience_s * 4, 0};
+  (void)::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  (void)::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return socket;
+  }
+  const int error = errno;
+  ::close(socket);
+  return -error;
+}
+
+// Removes the socket of a server that is gone. Anything else that is there stays in the way.
+void remove_stale(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
+  const int connected = connected_to(path);
+  if (connected >= 0) ::close(connected);
+  if (connected == -ECONNREFUSED) ::unlink(path.c_str());
+}
+
+bool may_read(int client) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return ::getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == 0 || peer.uid == ::geteuid());
+}
+
+}  // namespace
+
+StatSocket::StatSocket(std::string path, Text text)
+    : path_(std::move(path)), text_(std::move(text)) {
+  const sockaddr_un address = address_of(path_);
+  remove_stale(path_);
+  socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ending_ = ::eventfd(0, EFD_CLOEXEC);
+  const auto give_up = [this](int error, bool is_bound) {
+    if (is_bound) ::unlink(path_.c_str());
+    if (socket_ >= 0) ::close(socket_);
+    if (ending_ >= 0) ::close(ending_);
+    fail_with(error, path_);
+  };
+  if (socket_ < 0 || ending_ < 0) give_up(errno, false);
+  if (::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    give_up(errno, false);
+  }
+  // Nobody can connect before listen(), whatever the umask says.
+  if (::chmod(path_.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(socket_, kWaiting) != 0) {
+    give_up(errno, true);
+  }
+  // Signals are for the thread of the server.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    give_up(error.code().value(), true);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+StatSocket::~StatSocket() {
+  const std::uint64_t one = 1;
+  (void)!::write(ending_, &one, sizeof(one));
+  thread_.join();
+  ::unlink(path_.c_str());
+  ::close(socket_);
+  ::close(ending_);
+}
+
+void StatSocket::run() {
+  std::array<pollfd, 2> entries{{{socket_, POLLIN, 0}, {ending_, POLLIN, 0}}};
+  while (true) {
+    if (::poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR) return;
+    if (entries[1].revents != 0) return;
+    if (entries[0].revents == 0) continue;
+    const int client = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (client < 0) {
+      // Without descriptors the client stays in the queue, and the loop must not turn meanwhile.
+      constexpr int kPause_ms = 200;
+      if (::poll(&entries[1], 1, kPause_ms) > 0) return;
+      continue;
+    }
+    if (may_read(client)) answer(client);
+    ::close(client);
+  }
+}
+
+void StatSocket::answer(int client) const {
+  const timeval patience{kPatience_s, 0};
+  (void)::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  const std::string text = text_();
+  for (std::string_view left = text; !left.empty();) {
+    const ssize_t sent = ::send(client, left.data(), left.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return;
+    left.remove_prefix(static_cast<std::size_t>(sent));
+  }
+}
+
+// --- Where they are ----------------------------------------------------------------------------
+
+namespace {
+
+std::string user_folder() {
+  const char* const folder = ::getenv("XDG_RUNTIME_DIR");
+  return folder != nullptr && *folder != '\0' ? std::string(folder) + "/rpcrdma" : std::string();
+}
+
+}  // namespace
+
+std::string own_stat_folder() {
+  const char* const given = ::getenv("RUNTIME_DIRECTORY");  // perhaps several, with colons between
+  if (given != nullptr && *given != '\0') return std::string(given, std::strcspn(given, ":"));
+  const std::string folder = ::geteuid() == 0 ? kSystemFolder : user_folder();
+  std::error_code error;
+  if (!folder.empty()) fs::create_directory(folder, error);
+  return error ? std::string() : folder;
+}
+
+void remove_stale_stat_sockets(const std::string& folder) {
+  std::error_code error;
+  for (const auto& each : fs::directory_iterator(folder, error)) {
+    if (each.path().extension() == ".sock") remove_stale(each.path().string());
+  }
+}
+
+std::vector<std::string> all_stat_sockets() {
+  std::vector<std::string> found;
+  for (const std::string& folder : {std::string(kSystemFolder), user_folder()}) {
+    if (folder.empty()) continue;
+    std::error_code error;
+    for (const auto& each : fs::directory_iterator(folder, error)) {
+      if (each.path().extension() == ".sock" && each.is_socket(error)) {
+        found.push_back(each.path().string());
+      }
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::string read_stat_socket(const std::string& path) {
+  const int socket = connected_to(path);
+  if (socket < 0) fail_with(-socket, path);
+  std::string text;
+  std::array<char, 65536> buffer;
+  while (true) {
+    const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), 0);
+    if (size > 0) {
+      text.append(buffer.data(), static_cast<std::size_t>(size));
+      continue;
+    }
+    const int error = size < 0 ? errno : 0;
+    if (error == EINTR) continue;
+    ::close(socket);
+    if (error != 0) fail_with(error == EAGAIN ? ETIMEDOUT : error, path);
+    return text;
+  }
+}
+
+}  // namespace rpcrdma::tools
