@@ -16,6 +16,7 @@
 #include "nfs/client/url.h"
 #include "rpcbind/lookup.h"
 #include "rpcrdma/version_two.h"
+#include "tools/metrics.h"
 #include "tools/output.h"
 #include "tools/text.h"
 
@@ -192,6 +193,10 @@ void ClientSettings::add_calls_to(Command& command, const char* timeout_help) {
       {"--sec-service", &service,
        "the server's name in Kerberos: SERVICE[@HOST], the host of the URL if none is given"},
   });
+  command.add(
+      {{"--stats", &has_stats,
+        "say on stderr at the end what was counted, under the names that `rpcrdma stat` and "
+        "Linux' mountstats have"}});
   common.add_to(command);
 }
 
@@ -256,6 +261,25 @@ void ClientSettings::look_url_up() {
   url = *found;
 }
 
+namespace {
+
+// Clients end on one thread of a command.
+std::optional<TransferCounters> stats_of_clients;
+
+void note_stats(const TransferCounters& counters) {
+  TransferCounters& sum = stats_of_clients ? *stats_of_clients : stats_of_clients.emplace();
+  for (const TransferCounter& each : kTransferCounters) sum.*each.value += counters.*each.value;
+}
+
+}  // namespace
+
+void say_client_stats() noexcept {
+  if (!stats_of_clients) return;
+  for (const std::string& line : counter_lines(*std::exchange(stats_of_clients, std::nullopt))) {
+    say(line);
+  }
+}
+
 ClientOptions ClientSettings::client_options() {
   common.finish();
   if (security == "sys") common.refuse({"--sec-service"}, "Kerberos (--sec krb5, krb5i or krb5p)");
@@ -272,6 +296,7 @@ ClientOptions ClientSettings::client_options() {
                std::chrono::duration_cast<std::chrono::milliseconds>(options.call_timeout)));
   options.reconnect.enabled = may_reconnect && !no_reconnect;
   options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
+  if (has_stats) options.on_end = note_stats;
   if (security != "sys") {
     auto& kerberos = options.auth.emplace<gss::ClientSecurity>();
     kerberos.target = service;

@@ -66,6 +66,7 @@ struct ClientSettings {
   enum class Verbose : std::uint8_t { kTermsOnly, kAlsoMore };
   Verbose verbose = Verbose::kTermsOnly;
   bool is_verbose = false;
+  bool has_stats = false;
   std::string security = "sys";
   std::string service = "nfs";  // of Kerberos
   std::string request;          // "rbsiz=SIZE[@SECONDS]"
@@ -101,6 +102,9 @@ void add_info(Command& program);
 
 // Says what is wrong with an empty value, as that of a shell's variable is that was not set.
 std::string not_empty(const std::string& value);
+
+// Says on stderr what the clients that --stats asked for have counted, when all of them are gone.
+void say_client_stats() noexcept;
 
 // A line to stderr, if that can be written to.
 void say(const std::string& line) noexcept;

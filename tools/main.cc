@@ -66,7 +66,9 @@ int run(int argc, char** argv) {
     if (argc > 1 && argv[1][0] != '-') check_command(program, argv[1]);
     if (const auto status = program.parse(argc, argv)) return *status;
     program.run();
+    rpcrdma::tools::say_client_stats();
   } catch (const rpcrdma::tools::Exit& exit) {
+    rpcrdma::tools::say_client_stats();  // the more so
     return exit.code;
   } catch (const std::exception& error) {
     const bool is_output = std::ferror(stdout) != 0;

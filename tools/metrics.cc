@@ -230,6 +230,14 @@ ProcessFigures ProcessFigures::read() {
   return found;
 }
 
+std::vector<std::string> counter_lines(const TransferCounters& counters) {
+  std::vector<std::string> lines = {fmt::format("{:<28} {}", "calls", counters.calls)};
+  for (const Named& each : kCounters) {
+    lines.push_back(fmt::format("{:<28} {}", each.name, counters.*each.value));
+  }
+  return lines;
+}
+
 std::string metrics_text(const ServerStatistics& statistics, const ProcessFigures& process) {
   Writer writer;
   writer.begin("build_info", "gauge", "1; the labels say the version and the provider");

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "rpcrdma/statistics.h"
 
@@ -26,6 +27,9 @@ inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; c
 // seconds. Figures of single connections follow if there are any; they are not for Prometheus,
 // where each peer would be a series of its own.
 std::string metrics_text(const ServerStatistics& statistics, const ProcessFigures& process);
+
+// Returns a line for each counter, "NAME  VALUE", under the same names.
+std::vector<std::string> counter_lines(const TransferCounters& counters);
 
 }  // namespace rpcrdma::tools
 

@@ -187,6 +187,9 @@ struct ClientOptions {
   Authentication auth;  // who the calls come from; by default nobody says
   ReconnectOptions reconnect;
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
+  // Gets the counters of all connections that the client has had, for statistics, when the Client
+  // goes. Must neither throw nor use the client.
+  std::function<void(const TransferCounters& counters)> on_end;
 };
 
 // Says whether the Receives of ServerOptions::receives_max form one queue of an RDMA device, from

@@ -353,5 +353,29 @@ class TopTest(WatchFixture):
         self.assertTrue(before)
 
 
+class ClientStatsTest(WatchFixture):
+    def stats(self, *arguments, status=0):
+        done = run(*arguments, "--stats")
+        self.assertEqual(done.returncode, status, done.stderr)
+        return {line.split()[0]: int(line.split()[1]) for line in done.stderr.splitlines()
+                if re.fullmatch(r"[a-z_]+ +\d+", line)}
+
+    def test_clients_count_under_the_same_names(self):
+        server = self.exported()
+        path = self.file("file", 300_000)
+        counted = self.stats("cp", path, server.nfs + "/file")
+        self.assertGreaterEqual(counted["total_rdma_request_bytes"], 300_000)
+        self.assertGreater(counted["read_chunk_count"], 0)
+        self.assertGreater(counted["calls"], 3)
+        self.assertEqual(self.stats("ping", server.url, "--count", "7")["calls"], 7)
+        self.assertGreater(self.stats("ls", server.nfs_tcp)["calls"], 0)
+        self.assertEqual(self.stats("put", server.url, path)["calls"], self.stats("put", server.url, path)["calls"])
+        self.assertNotIn("calls", run("ls", server.nfs).stderr)
+
+    def test_clients_count_also_where_they_fail(self):
+        server = self.exported()
+        self.assertGreater(self.stats("cat", server.nfs + "/none", status=1)["calls"], 0)
+
+
 if __name__ == "__main__":
     unittest.main()

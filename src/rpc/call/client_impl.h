@@ -63,7 +63,10 @@ class ClientImpl : protected rpc::ConnectionPolicy {
   }
   // Called at the end of its Client.
   static void dispose(std::unique_ptr<ClientImpl> impl) {
-    if (ClientImpl* const at = impl.get(); at != nullptr) at->handle_client_end(std::move(impl));
+    ClientImpl* const at = impl.get();
+    if (at == nullptr) return;
+    if (at->options().on_end) at->options().on_end(at->counters());
+    at->handle_client_end(std::move(impl));
   }
 
   // --- Different for each transport.
