@@ -43,6 +43,13 @@ TEST_F(Server, PostsItsReceivesBeforeAnythingElse) {
   EXPECT_EQ(server.receives_posted(), 4U);
 }
 
+TEST_F(Server, CountsTheCallsThatTakeTheLastCredit) {
+  for (std::uint32_t i = 0; i < 3; ++i) server.receive(message(call_header(), {}, 40));
+  EXPECT_EQ(server.engine.counters().credits_exhausted, 0U);
+  server.receive(message(call_header(), {}, 40));
+  EXPECT_EQ(server.engine.counters().credits_exhausted, 1U) << "four are granted";
+}
+
 TEST_F(Server, AnswersAShortCallAndGivesItsCreditBackFirst) {
   server.receive(message(call_header(), {}, 40));
   const auto call = server.take_event<CallReceived>();
