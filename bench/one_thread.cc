@@ -95,13 +95,17 @@ class Load {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 5) fail("usage: one_thread null|read|write SIZE DEPTH CALLS");
+  const bool is_measured = count == 6 && std::string_view(words[5]) == "measured";
+  if (count != 5 && !is_measured) {
+    fail("usage: one_thread null|read|write SIZE DEPTH CALLS [measured]");
+  }
   const std::string kind = words[1];
   const Procedure procedure = kind == "read" ? kRead : kind == "write" ? kWrite : kNull;
   const auto size = static_cast<std::uint32_t>(std::strtoul(words[2], nullptr, 10));
   const auto depth = std::strtoul(words[3], nullptr, 10);
   if (size > kSizeMax || depth == 0) fail("SIZE is at most 1048576, and DEPTH at least 1");
   rpcrdma::ServerOptions server_options;
+  server_options.measures_calls = is_measured;
   server_options.provider.name = "siwarp";
   server_options.provider.crc = false;
   rpcrdma::ClientOptions client_options;

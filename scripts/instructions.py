@@ -24,6 +24,8 @@ import tempfile
 
 RECORD = pathlib.Path(__file__).resolve().parent.parent / "bench" / "instructions.json"
 CASES = {"null_qd32": ("null", 0, 32), "read_64k_qd8": ("read", 65536, 8)}
+MEASURED = "null_qd32"  # the case that ServerOptions::measures_calls may make longer
+MEASURED_MAX = 0.03  # by so much at most, of both sides
 SIDES = {"client": "rpcrdma::Client::progress()", "server": "rpcrdma::Server::progress()"}
 FEW, MANY = 1000, 6000  # calls
 BOUND_S = 600
@@ -33,13 +35,13 @@ class Trouble(Exception):
     """Why nothing can be counted."""
 
 
-def count(program, case, side, calls):
+def count(program, case, side, calls, *options):
     """What the side executes in all."""
     kind, size, depth = CASES[case]
     with tempfile.TemporaryDirectory(prefix="rpcrdma-instructions.") as folder:
         result = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", f"--toggle-collect={SIDES[side]}",
-             str(program), kind, str(size), str(depth), str(calls)],
+             str(program), kind, str(size), str(depth), str(calls), *options],
             capture_output=True, text=True, check=False, timeout=BOUND_S)
     found = re.search(r"Collected : (\d+)", result.stderr)
     if result.returncode != 0 or not found or int(found[1]) == 0:
@@ -54,6 +56,17 @@ def measure(program):
         counts = dict(zip(wanted, pool.map(lambda each: count(program, *each), wanted)))
     return {case: {side: round((counts[case, side, MANY] - counts[case, side, FEW]) / (MANY - FEW)) for side in SIDES}
             for case in CASES}
+
+
+def compare_measured(program, plain):
+    """Prints what it costs when the server measures its calls; returns what is too much."""
+    calls = [count(program, MEASURED, "server", each, "measured") for each in (FEW, MANY)]
+    measured = round((calls[1] - calls[0]) / (MANY - FEW))
+    change = (measured - plain["server"]) / sum(plain.values())
+    is_right = change <= MEASURED_MAX
+    print(f"{MEASURED:<14} server  {measured:>7} measured, {plain['server']} not: {change:+.1%} of both sides "
+          f"{'ok' if is_right else 'MORE'}")
+    return [] if is_right else [f"{MEASURED} where calls are measured"]
 
 
 def compare(found, record):
@@ -88,6 +101,11 @@ def main():
         RECORD.write_text(json.dumps({**record, "counts": found}, indent=1) + "\n")
         record["counts"] = found
     wrong = compare(found, record)
+    try:
+        wrong += compare_measured(options.program, found[MEASURED])
+    except (Trouble, OSError, subprocess.TimeoutExpired) as trouble:
+        print(f"instructions: {trouble}", file=sys.stderr)
+        return 2
     if wrong:
         print(f"instructions: not as recorded in {RECORD.name}: {', '.join(wrong)}. If the change is worth it, record it: "
               "scripts/instructions.py build-instructions/bin/one_thread --write", file=sys.stderr)

@@ -33,12 +33,20 @@ struct TimeHistogram {
   std::array<std::uint64_t, kBuckets> counts{};
   std::uint64_t sum_ns = 0;  // of all times
 
+  // Returns the bucket of a time in ns.
+  static std::size_t bucket_of(std::uint64_t ns) noexcept {
+    return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(ns >> kShift)),
+                                 kBuckets - 1);
+  }
+  // Counts a time of which the bucket is known, for owners of several histograms.
+  void note(std::uint64_t ns, std::size_t bucket) noexcept {
+    ++counts[bucket];
+    sum_ns += ns;
+  }
   // A time below zero counts as zero.
   void note(std::chrono::nanoseconds time) noexcept {
     const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0));
-    ++counts[std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(ns >> kShift)),
-                                   kBuckets - 1)];
-    sum_ns += ns;
+    note(ns, bucket_of(ns));
   }
   void add(const TimeHistogram& other) noexcept {
     for (std::size_t i = 0; i < kBuckets; ++i) counts[i] += other.counts[i];

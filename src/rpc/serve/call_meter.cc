@@ -20,74 +20,71 @@ CallMeter::Program& CallMeter::program_of(const Procedure& procedure) {
   const auto is_it = [&procedure](const Program& each) {
     return each.program == procedure.program && each.version == procedure.version;
   };
-  if (last_ < programs_.size() && is_it(programs_[last_])) [[likely]]
-    return programs_[last_];
-  auto found = std::ranges::find_if(programs_, is_it);
-  if (found == programs_.end() && programs_.size() >= kProgramsMax) {
-    return program_of({kOthers, kOthers, 0});
-  }
-  if (found == programs_.end()) {
-    // The place of the others is taken first, so that it is always there.
-    if (programs_.empty()) programs_.push_back({kOthers, kOthers, {}});
-    programs_.push_back({procedure.program, procedure.version, {}});
-    found = programs_.end() - 1;
-  }
-  last_ = static_cast<std::size_t>(found - programs_.begin());
-  return *found;
+  const auto found = std::ranges::find_if(programs_, is_it);
+  if (found != programs_.end()) return *found;
+  if (programs_.size() >= kProgramsMax) return program_of({kOthers, kOthers, 0});
+  // The place of the others is taken first, so that it is always there.
+  if (programs_.empty()) programs_.push_back({kOthers, kOthers, {}});
+  return programs_.emplace_back(Program{procedure.program, procedure.version, {}});
 }
 
-ProcedureStatistics& CallMeter::entry_of(const Procedure& procedure,
-                                         const ProcedureTraits* traits) {
+ProcedureStatistics& CallMeter::find_entry(const Procedure& procedure,
+                                           const ProcedureTraits* traits) {
   Program& program = program_of(procedure);
   const bool is_other = procedure.number >= kProceduresMax || program.program == kOthers;
   const std::size_t index = is_other ? kProceduresMax : procedure.number;
-  if (program.procedures.size() <= index) [[unlikely]]
-    program.procedures.resize(index + 1);
+  if (program.procedures.size() <= index) program.procedures.resize(index + 1);
   ProcedureStatistics& entry = program.procedures[index];
-  if (entry.calls == 0) [[unlikely]] {
+  if (entry.times.count() == 0) {
     entry.program = program.program;
     entry.version = program.version;
     entry.number = is_other ? kOthers : procedure.number;
     entry.name = is_other || traits == nullptr ? "" : traits->name;
     if (procedure.number == 0) entry.name = "NULL";
   }
+  latest_procedure_ = procedure;
+  latest_entry_ = &entry;
   return entry;
 }
 
-void CallMeter::note_execution(MeteredCall& call) noexcept {
-  call.executed = latest_;
-  call.is_executed = true;
-  if (call.is_long || call.read_chunks > 0) {
-    read_times_.note(call.executed - call.came - call.memory_wait);
-  }
+void CallMeter::note_memory_wait(MeteredCall& call, std::chrono::nanoseconds time) noexcept {
+  call.memory_wait += time;
+  memory_waits_.note(time);
 }
 
-void CallMeter::note_answer(const MeteredCall& call, const Answer& answer,
+void CallMeter::note_reads(MeteredCall& call) noexcept {
+  call.executed = latest_;
+  read_times_.note(call.executed - call.came - call.memory_wait);
+}
+
+bool CallMeter::note_answer(const MeteredCall& call, const oncrpc::CallHeader& header,
+                            const ProcedureTraits* traits, AcceptStatus status,
                             TimeHistogram& of_connection) {
   const Instant now = read_clock();
-  const std::chrono::nanoseconds time = now - call.came;
-  ProcedureStatistics& entry = entry_of(answer.header.procedure, answer.traits);
-  ++entry.calls;
-  if (answer.status != AcceptStatus::kSuccess) ++entry.errors;
-  entry.times.note(time);
-  of_connection.note(time);
-  const std::chrono::nanoseconds service_time =
-      call.is_executed ? now - call.executed : std::chrono::nanoseconds(0);
-  if (call.is_executed) service_times_.note(service_time);
-  if (!report_) [[likely]]
-    return;
-  report_({.peer = answer.peer,
-           .xid = static_cast<std::uint32_t>(answer.header.xid),
-           .procedure = answer.header.procedure,
-           .name = entry.name,
-           .status = answer.status,
-           .is_long = call.is_long,
-           .read_chunks = call.read_chunks,
-           .arguments_size = call.arguments_size,
-           .results_size = answer.results_size,
-           .time = time,
-           .memory_wait = call.memory_wait,
-           .service_time = service_time});
+  const auto ns = static_cast<std::uint64_t>((now - call.came).count());  // of one clock, forwards
+  const std::size_t bucket = TimeHistogram::bucket_of(ns);
+  ProcedureStatistics& entry = entry_of(header.procedure, traits);
+  if (status != AcceptStatus::kSuccess) [[unlikely]]
+    ++entry.errors;
+  entry.times.note(ns, bucket);
+  of_connection.note(ns, bucket);
+  if (call.executed == call.came) [[likely]] {
+    service_times_.note(ns, bucket);
+  } else {
+    service_times_.note(now - call.executed);
+  }
+  return reports_;
+}
+
+void CallMeter::report(const MeteredCall& call, CallReport report) const {
+  report.name = latest_entry_->name;
+  report.is_long = call.is_long;
+  report.read_chunks = call.read_chunks;
+  report.arguments_size = call.arguments_size;
+  report.time = latest_ - call.came;
+  report.memory_wait = call.memory_wait;
+  report.service_time = latest_ - call.executed;
+  report_(report);
 }
 
 void CallMeter::note_refusal(const oncrpc::ReplyHeader& refusal) noexcept {
@@ -121,7 +118,8 @@ void CallMeter::add_to(ServerStatistics& sum) const {
   own.service_times = service_times_;
   for (const Program& program : programs_) {
     for (const ProcedureStatistics& each : program.procedures) {
-      if (each.calls > 0) own.procedures.push_back(each);
+      const std::uint64_t calls = each.times.count();
+      if (calls > 0) own.procedures.emplace_back(each).calls = calls;
     }
   }
   sum.add(own);

@@ -19,12 +19,11 @@ namespace rpcrdma::rpc {
 // A call as the meter follows it; part of the call.
 struct MeteredCall {
   Instant came{};      // its message, or the first part of it
-  Instant executed{};  // its service was called
+  Instant executed{};  // its last wait was over, or it came: its service was called
   std::chrono::nanoseconds memory_wait{};
   std::size_t arguments_size = 0;  // bytes
   std::size_t read_chunks = 0;
   bool is_long = false;
-  bool is_executed = false;
 };
 
 // Reads the clock once for each call, when it is answered. All earlier moments of a call are those
@@ -35,31 +34,41 @@ class CallMeter {
   using Report = std::function<void(const CallReport&)>;
 
   // `report` is perhaps empty.
-  CallMeter(std::function<Instant()> clock, const Report& report)
-      : clock_(std::move(clock)), report_(report) {}
+  // The clock is asked for each call, and so is no std::function.
+  struct Clock {
+    Instant (*now)(const void* of);
+    const void* of;
+  };
+  CallMeter(Clock clock, const Report& report)
+      : clock_(clock), report_(report), reports_(report != nullptr) {}
 
   // Called at the beginning of each round.
   void begin_round(Instant now) noexcept { latest_ = now; }
-  // Called for each call in this order, as far as it comes.
-  void note_arrival(MeteredCall& call) const noexcept { call = {.came = latest_}; }
-  void note_execution(MeteredCall& call) noexcept;
-  struct Answer {
-    std::string_view peer;
-    const oncrpc::CallHeader& header;
-    const ProcedureTraits* traits;  // null: of NULL
-    AcceptStatus status;
-    std::size_t results_size;
-  };
-  void note_answer(const MeteredCall& call, const Answer& answer, TimeHistogram& of_connection);
-  // Called in place of the two above for a call that no service is asked to execute.
-  void note_refusal(const oncrpc::ReplyHeader& refusal) noexcept;
+  // Called for each call in this order, as far as it comes. The longer ones are not inlined: a
+  // server that measures nothing should not have them between its own instructions.
+  void note_arrival(MeteredCall& call) const noexcept {
+    call.came = call.executed = latest_;
+    call.memory_wait = {};
+    call.read_chunks = 0;
+    call.is_long = false;
+  }
+  // All Read chunks of the call are here.
+  [[gnu::noinline]] void note_reads(MeteredCall& call) noexcept;
+  // The call has waited for something else. The service of a call that never waits is called when
+  // that comes.
+  void note_wait_over(MeteredCall& call) const noexcept { call.executed = latest_; }
+  // Returns whether report(), which may be called behind it, has somebody to report to.
+  [[gnu::noinline]] bool note_answer(const MeteredCall& call, const oncrpc::CallHeader& header,
+                                     const ProcedureTraits* traits, AcceptStatus status,
+                                     TimeHistogram& of_connection);
+  void report(const MeteredCall& call, CallReport report) const;
+  // Called in place of the others for a call that no service is asked to execute.
+  [[gnu::noinline]] void note_refusal(const oncrpc::ReplyHeader& refusal) noexcept;
 
   // A call waits for memory from now on, or no longer.
-  Instant read_clock() { return latest_ = clock_(); }
-  void note_memory_wait(MeteredCall& call, std::chrono::nanoseconds time) noexcept {
-    call.memory_wait += time;
-    memory_waits_.note(time);
-  }
+  Instant read_clock() { return latest_ = clock_.now(clock_.of); }
+  [[gnu::noinline]] void note_memory_wait(MeteredCall& call,
+                                          std::chrono::nanoseconds time) noexcept;
 
   // Adds what was counted so far.
   void add_to(ServerStatistics& sum) const;
@@ -71,16 +80,31 @@ class CallMeter {
   };
 
   Program& program_of(const Procedure& procedure);
-  ProcedureStatistics& entry_of(const Procedure& procedure, const ProcedureTraits* traits);
+  ProcedureStatistics& entry_of(const Procedure& procedure, const ProcedureTraits* traits) {
+    if (latest_entry_ != nullptr && procedure == latest_procedure_) [[likely]]
+      return *latest_entry_;
+    return find_entry(procedure, traits);
+  }
+  [[gnu::noinline]] ProcedureStatistics& find_entry(const Procedure& procedure,
+                                                    const ProcedureTraits* traits);
 
-  const std::function<Instant()> clock_;
+  const Clock clock_;
   const Report& report_;
+  const bool reports_;
   Instant latest_{};
   std::vector<Program> programs_;  // in the order in which they were called first
-  std::size_t last_ = 0;           // of programs_: that of the latest call
+  // Those of the call before, which are most often those of the next one.
+  Procedure latest_procedure_{};
+  ProcedureStatistics* latest_entry_ = nullptr;
   RefusalCounters refused_;
   TimeHistogram memory_waits_, read_times_, service_times_;
 };
+
+// Returns the clock of an object that has now() and outlives the meter.
+template <class T>
+CallMeter::Clock clock_of(const T& object) noexcept {
+  return {[](const void* of) { return static_cast<const T*>(of)->now(); }, &object};
+}
 
 }  // namespace rpcrdma::rpc
 

@@ -53,6 +53,8 @@ class Numbered final : public Service {
     fails ? context.fail(AcceptStatus::kGarbageArgs) : context.succeed();
   }
 
+  Instant now() const { return clock; }
+
   Instant clock{};
   nanoseconds takes{};
   bool fails = false;
@@ -82,7 +84,7 @@ class Metered : public testing::Test {
     reports_.push_back(std::string(call.peer) + " " + std::string(call.name) + " " +
                        std::to_string(call.time.count()));
   };
-  CallMeter meter_{[this] { return service_.clock; }, report_};
+  CallMeter meter_{clock_of(service_), report_};
   oncrpc::ServiceRegistry registry_;
   ReplyCache cache_{0, 0};
   MailboxForTest mailbox_;
@@ -144,8 +146,7 @@ class Numbers : public testing::Test {
   void answer(Procedure procedure) {
     MeteredCall call;
     meter_.note_arrival(call);
-    meter_.note_answer(call, {"", {Xid{1}, procedure, {}, {}}, nullptr, AcceptStatus::kSuccess, 0},
-                       times_);
+    meter_.note_answer(call, {Xid{1}, procedure, {}, {}}, nullptr, AcceptStatus::kSuccess, times_);
   }
   std::vector<ProcedureStatistics> procedures() const {
     ServerStatistics sum;
@@ -155,7 +156,7 @@ class Numbers : public testing::Test {
 
   const CallMeter::Report none_;
   TimeHistogram times_;
-  CallMeter meter_{[] { return Instant{}; }, none_};
+  CallMeter meter_{{[](const void*) { return Instant{}; }, nullptr}, none_};
 };
 
 TEST_F(Numbers, FillNoMemory) {

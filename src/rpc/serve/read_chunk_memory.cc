@@ -171,7 +171,6 @@ void ReadChunkMemory::refuse_for_memory(Context& context) {
 }
 
 void ReadChunkMemory::stop_waiting(Context& context, bool is_served) {
-  if (!context.ticket_) return;
   queue_.stop_waiting(std::exchange(context.ticket_, {}), is_served);
   --waiting_;
   if (CallMeter* const meter = session_.serving_.meter()) {

@@ -30,7 +30,7 @@ class ReadChunkMemory {
 
   void handle_wanted(const engine::MemoryWanted& wanted);
   // Takes the Call out of the queue, because it ends or, with `is_served`, because it has its
-  // memory.
+  // memory. Precondition: it is in there (Context::ticket_).
   void stop_waiting(Context& context, bool is_served = false);
   bool anybody_waits() const noexcept { return waiting_ > 0; }
   // Tries again for Calls that wait, as long as they are the first that do. Returns whether any

@@ -136,10 +136,9 @@ ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> 
       pool_(options_.memory_max),
       cache_(state.cache),
       log_(state.log),
-      meter_(
-          options_.measures_calls || options_.on_call
-              ? std::make_unique<rpc::CallMeter>([this] { return loop_.now(); }, options_.on_call)
-              : nullptr),
+      meter_(options_.measures_calls || options_.on_call
+                 ? std::make_unique<rpc::CallMeter>(rpc::clock_of(loop_), options_.on_call)
+                 : nullptr),
       tcp_({state, inbox_, pool_, loop_, *this, peers_, meter_.get()}) {
   state_.inboxes.push_back(&inbox_);
 }

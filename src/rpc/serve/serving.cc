@@ -69,8 +69,6 @@ bool Serving::check_unwrapped(IncomingCall& call) {
 
 void Serving::execute(IncomingCall& call) {
   call.status_ = AcceptStatus::kSuccess;
-  if (meter_ != nullptr) [[unlikely]]
-    meter_->note_execution(call.metered_);
   if (!call.reserve_results(kResultsSizeDefault)) return refuse(call, AcceptStatus::kSystemErr);
   if (call.header_.procedure.number == 0 && !call.is_whole_) {
     return answer(call);  // NULL, RFC 5531 §12: always answers
@@ -104,6 +102,7 @@ void Serving::handle_delivered(IncomingCall& call) {
 void Serving::go_on(IncomingCall& call) {
   using Stage = CallAuth::Stage;
   --steps_;
+  note_wait_over(call);
   const Stage stage = std::exchange(call.auth_.stage, Stage::kNone);
   if (stage == Stage::kSealing) return send_sealed(call);
   if (carrier_.ended()) return carrier_.give_up(call, NoReply::kLost);
@@ -145,6 +144,7 @@ bool Serving::retry_duplicates() {
 }
 
 void Serving::handle_next(IncomingCall& call, Next next) {
+  note_wait_over(call);
   next == Next::kExecute ? execute(call) : answer(call);
 }
 
@@ -166,15 +166,23 @@ inline void Serving::send_results(IncomingCall& call, const WrappedResults& wrap
   carrier_.send_plain(call, call.plain_header());
 }
 
-[[gnu::noinline]] void Serving::measure(const IncomingCall& call) {
-  std::size_t size = 0;
+inline void Serving::measure(const IncomingCall& call) {
+  const bool is_reported =
+      meter_->note_answer(call.metered_, call.header_, call.traits_, call.status_, *times_);
+  if (is_reported) report(call);
+}
+
+[[gnu::noinline]] void Serving::report(const IncomingCall& call) const {
+  CallReport report;
+  report.peer = carrier_.peer_address();
+  report.xid = static_cast<std::uint32_t>(call.header_.xid);
+  report.procedure = call.header_.procedure;
+  report.status = call.status_;
   if (call.status_ == AcceptStatus::kSuccess) {
-    size = call.results_.size();
-    for (const BulkItem& item : call.results_.items()) size += item.data.size();
+    report.results_size = call.results_.size();
+    for (const BulkItem& item : call.results_.items()) report.results_size += item.data.size();
   }
-  meter_->note_answer(call.metered_,
-                      {carrier_.peer_address(), call.header_, call.traits_, call.status_, size},
-                      *times_);
+  meter_->report(call.metered_, report);
 }
 
 void Serving::answer(IncomingCall& call) {

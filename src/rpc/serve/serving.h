@@ -42,6 +42,10 @@ class Serving {
     if (meter_ != nullptr) [[unlikely]]
       meter_->note_arrival(call.metered_);
   }
+  // It has waited for something, and will be executed now.
+  void note_wait_over(IncomingCall& call) const noexcept {
+    if (meter_ != nullptr) meter_->note_wait_over(call.metered_);
+  }
   CallMeter* meter() const noexcept { return meter_; }
   const TimeHistogram* times() const noexcept { return times_.get(); }  // null: not measured
   // Reads the header of a new Call and judges it. Returns false if the call is answered, given up,
@@ -95,6 +99,7 @@ class Serving {
   void handle_next(IncomingCall& call, Next next);
   void answer(IncomingCall& call);
   void measure(const IncomingCall& call);
+  void report(const IncomingCall& call) const;
   void send_sealed(IncomingCall& call);
   void send_results(IncomingCall& call, const WrappedResults& wrapped);
   void end_connection(IncomingCall& call);

@@ -57,7 +57,7 @@ Session::~Session() {
   RPCRDMA_ASSERT(caller_.caller() == nullptr, "a session goes whose caller was not told");
   for (const auto& context : contexts_) {
     if (context == nullptr) continue;
-    chunk_memory_.stop_waiting(*context);
+    if (context->ticket_) chunk_memory_.stop_waiting(*context);
     context->end_call();
     memory_.abandon(context->held_);
   }
@@ -142,13 +142,13 @@ void Session::handle_admitted(IncomingCall& call) {
   handle(*std::exchange(static_cast<Context&>(call).again_, std::nullopt));
 }
 
-void Session::note_sizes(Context& context, std::size_t stream_size,
-                         const engine::CallReceived& received) noexcept {
+[[gnu::noinline]] void Session::note_chunks(Context& context,
+                                            const engine::CallReceived& received) const noexcept {
   MeteredCall& metered = context.metered_;
   metered.is_long = received.long_part.has_value();
   metered.read_chunks = received.items.size();
-  metered.arguments_size = stream_size;
   for (const engine::PulledItem& item : received.items) metered.arguments_size += item.data.size;
+  if (metered.is_long || metered.read_chunks > 0) serving_.meter()->note_reads(metered);
 }
 
 void Session::handle_received(const engine::CallReceived& received) {
@@ -156,18 +156,20 @@ void Session::handle_received(const engine::CallReceived& received) {
   const bool is_new = !context.active_;  // else its Read chunks have been asked for
   context.active_ = true;
   context.call_ = received.call;
-  if (is_new) serving_.note_arrival(context);
   if (is_new && received.has_chunks && was_refused(context, received.xid, received.inline_part)) {
     return connection_->engine().responder().reject(received.call);
   }
   const Bytes stream = received.long_part
                            ? Bytes(context.held_.loans[0].buffer).first(received.long_part->size)
                            : received.inline_part;
+  if (serving_.meter() != nullptr) [[unlikely]] {
+    if (is_new) serving_.note_arrival(context);
+    context.metered_.arguments_size = stream.size();
+    if (received.has_chunks) note_chunks(context, received);
+  }
   // The loans are the Long Call's stream, if any, then one for each item that is not empty.
   if (!admit(context, stream, received.xid, received)) [[unlikely]]
     return;
-  if (serving_.meter() != nullptr) [[unlikely]]
-    note_sizes(context, stream.size(), received);
   if (received.items.empty()) {
     if (received.padding != nullptr && context.is_whole_) [[unlikely]] {
       // Only the reader of the message could tell its fill bytes.
@@ -289,7 +291,8 @@ void Session::handle_done(const engine::CallDone& done) {
   Context& context = this->context(done.call);
   RPCRDMA_ASSERT(context.active_ && context.call_ == done.call, "the end of no call");
   if (context.name_ != 0) named_.note({done.call, std::exchange(context.name_, 0)});
-  chunk_memory_.stop_waiting(context);
+  if (context.ticket_) [[unlikely]]
+    chunk_memory_.stop_waiting(context);
   memory_.release(context.held_);
   context.end_call();
   context.again_.reset();

@@ -133,8 +133,7 @@ class Session final : public ReplyCarrier {
   }
   static bool names(const Context& context, Bytes stream, Xid expected) noexcept;
   bool was_refused(Context& context, Xid xid, Bytes inline_part);
-  static void note_sizes(Context& context, std::size_t stream_size,
-                         const engine::CallReceived& received) noexcept;
+  void note_chunks(Context& context, const engine::CallReceived& received) const noexcept;
 
   std::string_view peer_address() const noexcept override;
   bool ended() const noexcept override { return connection_->ended(); }
