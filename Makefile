@@ -4,12 +4,12 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
 .PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-release \
-        sim coverage mutants format tidy doc install deb fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
+        sim coverage mutants format tidy doc install deb abi fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
 	@echo 'make check       build with ASan and UBSan and run every test'
-	@echo 'make check-all   check, and every test with TSan and in a release build, which also builds as users do'
+	@echo 'make check-all   check, and every test with TSan and in a release build, which also builds as users do; and abi'
 	@echo 'make build       release build: build/bin/rpcrdma and build/lib/librpcrdma.a'
 	@echo 'make bench       rates, latencies and CPU time over depth, payload and connections: docs/benchmarks.md'
 	@echo 'make bench-nfs   our NFS client and server beside nfs-ganesha with libnfs (needs root)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make instructions  count the instructions of calls, and hold them against the recorded ones'
 	@echo 'make install     install the release build (DESTDIR and PREFIX are honoured)'
 	@echo 'make deb         Debian packages of the library, the command and its plug-ins: build-deb/*.deb'
+	@echo 'make abi         compare the shared library with the record of its minor version: debian/librpcrdma0.1.abi.xz'
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make doc         pages of the public headers: build/doc/html/index.html'
 	@echo 'make sim         the simulation runner: build/bin/rpcrdma-sim --help'
@@ -76,7 +77,12 @@ check-release: setup
 	@scripts/build.sh release
 	@tests/system/install_test.py
 
-check-all: check check-tsan check-release
+# Whether programs that are linked with the shared library go on with this one.
+abi: setup
+	@scripts/setup.sh abi
+	@scripts/abi.sh
+
+check-all: check check-tsan check-release abi
 
 # The simulation runner, optimised: a campaign, or the seed of a failure step by step (docs/testing.md).
 sim: setup

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|deb|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph
+# usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph
 set -euo pipefail
 
 case ${1:-base} in
@@ -13,6 +13,7 @@ case ${1:-base} in
                    libmicrohttpd-dev libsystemd-dev systemd prometheus) ;;
   # What debian/control builds with, and lintian.
   deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev) ;;
+  abi) packages=(abigail-tools xz-utils) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
   mutants) packages=(ccache) ;;
   fuzz)  packages=(clang libclang-rt-dev llvm) ;;
@@ -25,7 +26,7 @@ case ${1:-base} in
   # The guest and what makes it; gcc-12 made Debian's kernels; a realm.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
                    gcc-12 libelf-dev iproute2 util-linux git krb5-kdc krb5-admin-server krb5-user) ;;
-  *) echo "usage: setup.sh base|check|deb|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph" >&2; exit 2 ;;
+  *) echo "usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph" >&2; exit 2 ;;
 esac
 
 missing=()
