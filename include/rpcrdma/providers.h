@@ -27,8 +27,9 @@ struct DeviceFacts {
 struct ProviderFacts {
   std::string name;  // what ProviderOptions::name takes
   bool is_available = false;
-  std::string what;                  // one line
-  std::string problem;               // why it is not available and what to do; empty: available
+  bool is_installed = true;  // false: its shared object cannot be loaded, whatever the devices
+  std::string what;          // one line
+  std::string problem;       // why it is not available and what to do; empty: available
   std::vector<DeviceFacts> devices;  // of verbs
 };
 

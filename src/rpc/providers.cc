@@ -14,6 +14,7 @@ ProviderFacts verbs() {
   facts.what = "RDMA devices: iWARP, RoCE and InfiniBand, by rdma-core";
   const auto plugin = rdma::verbs::load();
   if (!plugin) {
+    facts.is_installed = false;
     facts.problem = plugin.error();
     return facts;
   }
