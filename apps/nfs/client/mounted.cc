@@ -65,6 +65,21 @@ std::string_view text_of(mount3::mountstat3 status) {
   return "the server failed (see its log)";
 }
 
+// Says why an export of the list was not mounted.
+Failure refused(mount3::mountstat3 status, const std::vector<mount3::exportnode>& exports,
+                const std::string& name) {
+  using mount3::mountstat3;
+  Failure why{.local = std::string(text_of(status)), .path = name};
+  why.refusal = MountRefusal::kServer;
+  if (status == mountstat3::MNT3ERR_NOENT) why.refusal = MountRefusal::kNoExport;
+  if (status != mountstat3::MNT3ERR_ACCES && status != mountstat3::MNT3ERR_PERM) return why;
+  why.refusal = MountRefusal::kClient;
+  const auto listed = std::ranges::find(exports, name, &mount3::exportnode::ex_dir);
+  if (listed == exports.end()) return why;
+  for (const mount3::groupnode& each : listed->ex_groups) why.clients.push_back(each.gr_name);
+  return why;
+}
+
 // The first name of a path, which loses it.
 std::string take_name(std::string& path) {
   const std::size_t end = path.find('/');
@@ -174,18 +189,18 @@ std::optional<Failure> Mounted::mount_by(rpcrdma::Client& mounts) {
     for (const mount3::exportnode& each : *exports) {
       text += (&each == exports->data() ? "; it has " : ", ") + each.ex_dir;
     }
-    return Failure{.local = text};
+    return Failure{.local = text, .refusal = MountRefusal::kNoExport};
   }
   const auto results = mount.MOUNTPROC3_MNT(best);
   if (!results) return Failure{.error = results.error()};
   if (results->mountinfo() == nullptr) {
-    return Failure{.local = std::string(text_of(results->fhs_status())), .path = best};
+    return refused(results->fhs_status(), *exports, best);
   }
   if (results->mountinfo()->fhandle.empty()) {
     return Failure{.local = "the server's handle of it is empty", .path = best};
   }
   if (auto why = flavor_trouble(results->mountinfo()->auth_flavors)) {
-    return Failure{.local = std::move(*why), .path = best};
+    return Failure{.local = std::move(*why), .path = best, .refusal = MountRefusal::kSecurity};
   }
   root_.data = results->mountinfo()->fhandle;
   path_ = url_.path.substr(best == "/" ? 0 : best.size());
@@ -334,7 +349,7 @@ Task<Result<std::string>> Mounted::read_link(nfs3::nfs_fh3 link) {
       });
 }
 
-Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
+Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory, std::size_t enough) {
   std::vector<Listed> all;
   nfs3::READDIRPLUS3args args{std::move(directory), 0, {}, 16U << 10U, 60U << 10U};
   const auto take = [&](nfs3::READDIRPLUS3res& results) -> Result<bool> {
@@ -361,7 +376,7 @@ Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory) {
     auto is_last = co_await call<bool>(
         {}, [&](auto& nfs) { return nfs.NFSPROC3_READDIRPLUS_async(args); }, take);
     if (!is_last) co_return failure(is_last.error());
-    if (*is_last) co_return all;
+    if (*is_last || all.size() >= enough) co_return all;
   }
 }
 

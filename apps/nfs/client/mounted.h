@@ -31,6 +31,15 @@
 
 namespace nfs {
 
+// The rule by which MOUNT gave no handle of an export.
+enum class MountRefusal : std::uint8_t {
+  kNone,      // MOUNT refused nothing
+  kNoExport,  // no export has the name
+  kClient,    // the rules of the export do not allow this client, or its port
+  kSecurity,  // the export takes calls with another protection
+  kServer,    // the server failed
+};
+
 // The reason why something could not be done with a file.
 struct Failure {
   nfs3::nfsstat3 status = nfs3::nfsstat3::NFS3ERR_SERVERFAULT;  // what the server answered
@@ -38,6 +47,9 @@ struct Failure {
   bool is_outcome_unknown = false;  // it was lost; the server may have done it
   std::string local{};              // of this machine's files: what, and errno's text
   std::string path{};               // of what
+  MountRefusal refusal = MountRefusal::kNone;
+  // kClient: the clients that the server lists for the export; empty: everybody.
+  std::vector<std::string> clients{};
 
   static Failure here(std::string what) { return {.local = std::move(what)}; }
   // "PATH: what happened".
@@ -101,8 +113,9 @@ class Mounted {
   rpcrdma::Task<Result<Node>> look_up_path(std::string path, bool follow = true);
   rpcrdma::Task<Result<Node>> look_up(nfs3::nfs_fh3 directory, std::string name);
   rpcrdma::Task<Result<nfs3::fattr3>> attributes(nfs3::nfs_fh3 file);
-  // The whole of it, without "." and "..".
-  rpcrdma::Task<Result<std::vector<Listed>>> list(nfs3::nfs_fh3 directory);
+  // The whole of it, without "." and "..". Asks for no more once it has `enough` names.
+  rpcrdma::Task<Result<std::vector<Listed>>> list(nfs3::nfs_fh3 directory,
+                                                  std::size_t enough = SIZE_MAX);
   rpcrdma::Task<Result<std::string>> read_link(nfs3::nfs_fh3 link);
   // Makes a file, or empties the one that has the name.
   rpcrdma::Task<Result<Node>> create(nfs3::nfs_fh3 directory, std::string name, std::uint32_t mode,
