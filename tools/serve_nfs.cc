@@ -16,6 +16,7 @@
 
 #include "nfs/exports_file.h"
 #include "tools/command.h"
+#include "tools/mount_line.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -94,11 +95,11 @@ std::string host_to_name(std::string_view host) {
   return name.data();
 }
 
-// Returns the mount option that the export's security requires; empty: none.
+// Returns the security that the export requires of a mount; empty: none.
 std::string security_of(const nfs::Export& made) {
   if (made.clients.empty() || made.clients.front().rules.security.empty()) return {};
   const Protection first = made.clients.front().rules.security.front();
-  return first == Protection::kSys ? std::string() : fmt::format(",sec={}", nfs::name_of(first));
+  return first == Protection::kSys ? std::string() : std::string(nfs::name_of(first));
 }
 
 }  // namespace
@@ -184,9 +185,12 @@ std::string mount_commands(const nfs::Exporter& exporter, std::string_view addre
   const std::string_view mount_port = split(plain).second;
   exporter.exports().read([&, port = port](const nfs::ExportList& exports) {
     for (const nfs::ExportList::Entry& each : exports.all()) {
-      text += fmt::format(
-          "mount -t nfs -o vers=3,rdma,port={},mountport={},mountproto=tcp,nolock{} {}:{} /mnt\n",
-          port, mount_port, security_of(each.rules), server, each.rules.name);
+      const MountLine line{.host = server,
+                           .path = each.rules.name,
+                           .port = std::string(port),
+                           .mount_port = std::string(mount_port),
+                           .security = security_of(each.rules)};
+      text += line.command() + "\n";
     }
   });
   return text;
