@@ -9,6 +9,7 @@
 
 #include "rpcrdma/version.h"
 #include "tools/command.h"
+#include "tools/doctor.h"
 #include "tools/manual.h"
 #include "tools/nfs_commands.h"
 #include "tools/text.h"
@@ -47,7 +48,8 @@ int run(int argc, char** argv) {
                   "RPC over RDMA in user space: serve files, move them, and look at servers.");
   program.add_version_flag("-V,--version", std::string("rpcrdma ") + rpcrdma::kLibraryVersion);
   program.set_footer(
-      "Exit status: 0 success, 1 the operation failed, 2 wrong usage, 3 no connection.\n"
+      "Exit status: 0 success, 1 the operation failed, 2 wrong usage, 3 no connection; doctor has "
+      "more.\n"
       "Try: rpcrdma serve --blob DIR &   then: rpcrdma put rdma://127.0.0.1 FILE");
   rpcrdma::tools::add_serve(program);
   rpcrdma::tools::add_put(program);
@@ -58,6 +60,7 @@ int run(int argc, char** argv) {
   rpcrdma::tools::add_nfs_commands(program);
   rpcrdma::tools::add_ping(program);
   rpcrdma::tools::add_top(program);
+  rpcrdma::tools::add_doctor(program);
   rpcrdma::tools::add_bench(program);
   rpcrdma::tools::add_info(program);
   rpcrdma::tools::add_manual(program);

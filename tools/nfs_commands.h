@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nfs/client/mounted.h"
@@ -43,6 +44,8 @@ void remove_from_export(ClientSettings& client, const NfsSettings& settings, boo
 nfs::NfsUrl parsed_nfs_url(const std::string& text);
 std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
                                     const std::string& url);
+// Returns the credential of this process's user; the host's name is borrowed.
+AuthSys own_credential(std::string_view host);
 // Adds to the error of a call of another program, which the server does not have, that the server
 // has NFS, and which URLs that takes.
 Error with_nfs_hint(Error error, Client& client);

@@ -18,20 +18,6 @@ bool is_no_connection(Errc code) {
          code == Errc::kConnectionLost || code == Errc::kUnknownHost;
 }
 
-// This process's; the name is borrowed.
-AuthSys own_credential(std::string_view host) {
-  AuthSys credential;
-  credential.machine_name = host;
-  credential.uid = ::geteuid();
-  credential.gid = ::getegid();
-  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
-  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
-  groups.resize(std::min(static_cast<std::size_t>(std::max(0, count)), credential.gids.size()));
-  std::ranges::copy(groups, credential.gids.begin());
-  credential.gid_count = static_cast<std::uint32_t>(groups.size());
-  return credential;
-}
-
 // Options that would have no effect.
 void refuse_idle_options(const ClientSettings& client, const NfsSettings& settings,
                          const nfs::NfsUrl& url) {
@@ -78,6 +64,19 @@ void check_for_blobs(const ClientOptions& options, const nfs::NfsUrl& url) {
 }
 
 }  // namespace
+
+AuthSys own_credential(std::string_view host) {
+  AuthSys credential;
+  credential.machine_name = host;
+  credential.uid = ::geteuid();
+  credential.gid = ::getegid();
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(std::min(static_cast<std::size_t>(std::max(0, count)), credential.gids.size()));
+  std::ranges::copy(groups, credential.gids.begin());
+  credential.gid_count = static_cast<std::uint32_t>(groups.size());
+  return credential;
+}
 
 Error with_nfs_hint(Error error, Client& client) {
   // A file that is not there is not available either.

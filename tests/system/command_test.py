@@ -593,7 +593,7 @@ class CommandTest(CommandFixture):
     def test_help_and_version_and_info(self):
         self.assertIn("Exit status", run("--help").stdout)
         self.assertIn("rpcrdma ", run("--version").stdout)
-        for command in ("serve", "put", "get", "ls", "rm", "ping", "info"):
+        for command in ("serve", "put", "get", "ls", "rm", "ping", "doctor", "info"):
             result = run(command, "--help")
             self.assertEqual(result.returncode, 0)
             self.assertIn("--json", result.stdout)

@@ -20,6 +20,7 @@ CEPH = "needs a cluster: make ceph does the same"
 KERBEROS = "needs a realm: nfs_krb5_test.py does the same"
 RPCBIND = "needs an rpcbind of its own: rpcbind_test.py does the same"
 INSTALLED = "needs the installed settings: service_settings_test.py does the same"
+MACHINE = "looks at the machine that runs the test: doctor_test.py does the same on one that it makes up"
 BENCH = "takes a minute: bench_test.py does the same for less"
 REFUSED = {
     "rpcrdma serve --nfs ceph:/PATH": CEPH,
@@ -38,6 +39,8 @@ REFUSED = {
     "rpcrdma serve --config /etc/rpcrdma/serve.toml --check": INSTALLED,
     "rpcrdma serve --config /etc/rpcrdma/serve.toml --check --unit "
     "> /etc/systemd/system/rpcrdma.service.d/exports.conf": INSTALLED,
+    "rpcrdma doctor": MACHINE,
+    "rpcrdma doctor --server": MACHINE,
     "rpcrdma bench": BENCH,
     "rpcrdma bench --json --seconds 2 --cases null_qd32,read_64k_qd8": BENCH,
     "rpcrdma ls|cat|cp -r|stat|mkdir|mv|rm|df nfs+rdma://HOST/srv/data/PATH": "several in one: the others do each",
