@@ -39,8 +39,8 @@ std::string remedy_of_connect(const Walk& walk, const Error& error) {
   if (error.code == Errc::kRefused) {
     return fmt::format(
         "no server listens at port {} by RDMA, or it refuses this one, and its log says why: "
-        "nfsd listens there after `echo rdma {} > /proc/fs/nfsd/portlist`, and `rpcrdma serve` by "
-        "siwarp only if it found no device (--provider)",
+        "nfsd listens there after `echo rdma {} > /proc/fs/nfsd/portlist`; a server that uses "
+        "siwarp, as `rpcrdma serve` does where there is no device, takes --provider siwarp here",
         port, port);
   }
   return "let UDP port 4791 (RoCE) or the port by TCP (iWARP) through every firewall on the way; "
@@ -114,7 +114,15 @@ Finding check_connect(Walk& walk) {
   if (client) {
     walk.client = std::move(*client);
     const ConnectionInfo connection = walk.client->connection();
-    return Finding::ok(fmt::format("{} by {}", connection.peer_address, connection.provider_name));
+    const std::string text =
+        fmt::format("{} by {}", connection.peer_address, connection.provider_name);
+    if (walk.device_on_route.empty() || connection.provider_name != "siwarp") {
+      return Finding::ok(text);
+    }
+    return Finding::warning(
+        fmt::format("{}, software, though the RDMA device {} leads there", text,
+                    walk.device_on_route),
+        "`rpcrdma info` says why the device is not used; --provider verbs insists on it");
   }
   const Error& error = client.error();
   if ((error.code == Errc::kVersion || was_rejected(error)) && !walk.is_tcp()) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rpcrdma/providers.h"
 #include "tools/doctor.h"
 
 namespace rpcrdma::tools::doctor {
@@ -58,6 +59,23 @@ Finding check_nodes(const Walk& walk) {
     if (!problem.empty()) {
       return Finding::failed(problem, remedy_of_node(walk, problem, each.module));
     }
+  }
+  return Finding::ok({});
+}
+
+// Looks whether rdma-core can use a device that the kernel has. It knows nothing of machines that
+// are made up.
+Finding check_usable(const Walk& walk) {
+  if (!walk.machine.is_real()) return Finding::ok({});
+  for (const ProviderFacts& each : providers()) {
+    if (each.name != "verbs" || each.is_available) continue;
+    std::string text = each.problem;
+    for (const DeviceFacts& device : each.devices) {
+      text += fmt::format("; {} cannot be used: {}", device.name, device.problem);
+    }
+    return Finding::failed(text,
+                           "install the library of the device's driver (ibverbs-providers), and "
+                           "look at `ibv_devices`, which lists what it finds");
   }
   return Finding::ok({});
 }
@@ -162,6 +180,7 @@ Finding check_modules(Walk& walk) {
   if (!walk.uses_devices()) return Finding::skipped("only RDMA devices take modules of the kernel");
   if (!walk.devices.empty()) {
     if (auto found = check_nodes(walk); found.state == State::kFailed) return found;
+    if (auto found = check_usable(walk); found.state == State::kFailed) return found;
   }
   const auto lacking = walk.machine.netdevs_without_rdma(walk.devices);
   if (!lacking.empty()) {

@@ -54,15 +54,27 @@ constexpr std::array<Pair, 10> kPairs{{{"mlx5_core", "mlx5_ib"},
                                        {"erdma_net", "erdma"}}};
 
 // Counters of several drivers under their names. Those of ports/N/counters are of the link.
-constexpr std::array<std::string_view, 17> kLost{
-    "out_of_sequence",        "packet_seq_err",    "local_ack_timeout_err", "rnr_nak_retry_err",
-    "out_of_seq_request",     "rcvd_seq_err",      "completer_retry_err",   "retry_exceeded_err",
-    "retry_rnr_exceeded_err", "seq_err_naks_rcvd", "to_retransmits",        "max_retry_exceeded",
-    "implied_nak_seq_err",    "tcpRetransSegs",    "rx_icrc_encapsulated",  "port_rcv_errors",
-    "port_xmit_discards"};
-constexpr std::array<std::string_view, 6> kMarked{
-    "np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets",
-    "cnpSent",     "cnpHandled",     "tx_cnp_pkts"};
+// Receivers that were not ready are no loss of the network, and are left out.
+constexpr std::array<std::string_view, 14> kLost{
+    "out_of_sequence",    "packet_seq_err",    "local_ack_timeout_err", "implied_nak_seq_err",
+    "out_of_seq_request", "rcvd_seq_err",      "completer_retry_err",   "retry_exceeded_err",
+    "seq_err_naks_rcvd",  "to_retransmits",    "max_retry_exceeded",    "rx_icrc_encapsulated",
+    "port_rcv_errors",    "port_xmit_discards"};
+// iWARP goes by TCP, which sends again in the course of its work.
+constexpr std::array<std::string_view, 7> kMarked{
+    "np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets", "cnpSent", "cnpHandled",
+    "tx_cnp_pkts", "tcpRetransSegs"};
+
+// An iWARP device has the hardware address of its interface in its GID: "0200:0000:0001:…".
+bool has_address_in_gid(const std::string& gid, const std::string& hardware_address) {
+  const auto digits_of = [](const std::string& text) {
+    std::string digits;
+    std::ranges::copy_if(text, std::back_inserter(digits), [](char each) { return each != ':'; });
+    return digits;
+  };
+  const std::string address = digits_of(hardware_address);
+  return address.size() == 12 && digits_of(gid).starts_with(address);
+}
 
 }  // namespace
 
@@ -142,7 +154,19 @@ RdmaDevice Machine::device(const std::string& name) const {
   for (const std::string& each : names(folder + "/ports")) {
     device.ports.push_back(port(folder, each, device));
   }
+  if (device.is_iwarp && device.netdevs.empty()) find_netdev_by_gid(device);
   return device;
+}
+
+void Machine::find_netdev_by_gid(RdmaDevice& device) const {
+  for (const RdmaPort& port : device.ports) {
+    for (const std::string& netdev : names("/sys/class/net")) {
+      const std::string address = text("/sys/class/net/" + netdev + "/address");
+      const bool is_it = std::ranges::any_of(
+          port.gids, [&](const std::string& gid) { return has_address_in_gid(gid, address); });
+      if (is_it) add_once(device.netdevs, netdev);
+    }
+  }
 }
 
 std::vector<RdmaDevice> Machine::devices() const {

@@ -79,6 +79,7 @@ class Machine {
  private:
   RdmaDevice device(const std::string& name) const;
   RdmaPort port(const std::string& folder, const std::string& number, RdmaDevice& device) const;
+  void find_netdev_by_gid(RdmaDevice& device) const;
   std::string kernel_folder() const;
 
   std::string root_;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "files/file.h"
+#include "rpcrdma/providers.h"
 #include "tools/doctor.h"
 
 namespace rpcrdma::tools::doctor {
@@ -182,9 +183,21 @@ const RdmaDevice* device_of(const Walk& walk, const std::string& netdev, int dep
   return nullptr;
 }
 
+// Returns the device that has the address, as rdma-core says, which knows more than /sys does.
+const RdmaDevice* device_with(const Walk& walk, const std::string& address) {
+  if (!walk.machine.is_real()) return nullptr;
+  for (const ProviderFacts& provider : providers()) {
+    for (const DeviceFacts& each : provider.devices) {
+      if (std::ranges::count(each.addresses, address) > 0) return device_by_name(walk, each.name);
+    }
+  }
+  return nullptr;
+}
+
 Finding judge_device(Walk& walk, const std::string& text) {
   if (!walk.uses_devices()) return Finding::ok(text);
-  const RdmaDevice* const device = device_of(walk, walk.netdev);
+  const RdmaDevice* device = device_with(walk, walk.own_address);
+  if (device == nullptr) device = device_of(walk, walk.netdev);
   if (device == nullptr) {
     const std::string none = fmt::format("{}, which is no RDMA device's", text);
     const std::string remedy = fmt::format(

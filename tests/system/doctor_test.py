@@ -142,6 +142,15 @@ class OfTheMachine(DoctorFixture):
         self.plant(f"{folder}/node_type", "4: RNIC\n")
         self.assertEqual(self.line(self.doctor(), "gids")[:2], ("ok", "iWARP needs none"))
 
+    def test_iwarp_device_is_found_by_the_hardware_address_in_its_gid(self):
+        folder = self.plant_device("siw0", kind="4: RNIC")
+        (self.machine / folder / "ports/1/gid_attrs/ndevs/0").unlink()
+        self.plant(f"{folder}/ports/1/gids/0", "0200:0000:0001:0000:0000:0000:0000:0000\n")
+        self.assertEqual(self.line(self.doctor(), "devices")[1], "siw0 (iWARP)")
+        self.plant("sys/class/net/eth3/address", "02:00:00:00:00:01\n")
+        self.plant("sys/class/net/lo/address", "00:00:00:00:00:00\n")
+        self.assertEqual(self.line(self.doctor(), "devices")[1], "siw0 (iWARP on eth3)")
+
     def test_mtu_that_carries_no_packet(self):
         self.plant_device()
         self.plant("sys/class/net/lo/mtu", "300\n")
@@ -284,15 +293,31 @@ class OfTheServer(DoctorFixture):
         self.fails("name", "::1 has IPv6 addresses alone (::1), and this machine has no IPv6", "an IPv4 address",
                    "nfs+rdma://[::1]:20049/data")
 
+    def in_namespace(self, kinds, script):
+        """Runs a script of the shell where the network or the files are its own."""
+        result = subprocess.run(["unshare", *kinds.split(), "sh", "-c", script], capture_output=True, text=True,
+                                timeout=BOUND_S, check=False, env=os.environ | {"RPCRDMA_DOCTOR_ROOT": str(self.machine)})
+        if result.returncode == 77 or "unshare" in result.stderr:
+            self.skipTest(f"no namespace can be made here: {result.stderr}")
+        return result
+
     def test_no_route(self):
-        script = f"{COMMAND} doctor rdma://192.0.2.1"  # a namespace of its own has no route anywhere
-        result = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, timeout=BOUND_S,
-                                check=False, env=os.environ | {"RPCRDMA_DOCTOR_ROOT": str(self.machine)})
-        if "unshare" in result.stderr:
-            self.skipTest(f"no network namespace can be made here: {result.stderr}")
+        result = self.in_namespace("--net", f"{COMMAND} doctor rdma://192.0.2.1")
         self.assertEqual(result.returncode, 22, result.stdout + result.stderr)
         self.assertIn("no route leads to 192.0.2.1", self.line(result, "route")[1])
         self.assertIn("ip route get", self.line(result, "route")[2])
+
+    def test_name_server_that_says_nothing_is_not_waited_for(self):
+        (self.root / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:30 attempts:5\n")
+        (self.root / "silent.py").write_text("import socket, subprocess, sys\n"
+                                             "server = socket.socket(type=socket.SOCK_DGRAM)\n"
+                                             "server.bind(('127.0.0.1', 53))\n"
+                                             "sys.exit(subprocess.run(sys.argv[1:]).returncode)\n")
+        result = self.in_namespace("--net --mount", "ip link set lo up || exit 77\n"
+                                   f"mount --bind {self.root}/resolv.conf /etc/resolv.conf || exit 77\n"
+                                   f"python3 {self.root}/silent.py {COMMAND} doctor rdma://storage.test --timeout 0.2")
+        self.assertEqual(result.returncode, 21, result.stdout + result.stderr)
+        self.assertIn("storage.test has no address: Temporary failure", self.line(result, "name")[1])
 
     def test_route_by_an_interface_without_its_own_device(self):
         url = self.export()["nfs+rdma"]
@@ -304,6 +329,12 @@ class OfTheServer(DoctorFixture):
         self.plant(f"{folder}/ports/1/state", "1: DOWN\n")
         self.fails("route", "the interface of rxe1, whose link is down", "ip link set lo up", url)
 
+    def test_software_beside_a_device_on_the_route_is_a_warning(self):
+        url = self.export()["nfs+rdma"]
+        self.plant_device()
+        self.warns("connect", "by siwarp, software, though the RDMA device rxe0 leads there", "rpcrdma info", url)
+        self.is_fine("connect", "by siwarp", url, "--provider", "siwarp")
+
     def closed_port(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             return taken.getsockname()[1]
@@ -313,6 +344,19 @@ class OfTheServer(DoctorFixture):
         self.fails("port", f"port {port} by TCP: 127.0.0.1 does not: Connection refused", "start the server",
                    f"nfs+rdma://127.0.0.1:{port}/data")
         self.fails("port", "Connection refused", "start the server", f"nfs+tcp://127.0.0.1:{port}/data")
+
+    def test_address_of_the_name_that_does_not_answer_is_a_warning(self):
+        port = self.export()["nfs+rdma"].split("/")[2].split(":")[1]
+        (self.root / "hosts").write_text("::1 both.test\n127.0.0.1 both.test\n")
+        result = self.in_namespace("--mount", f"mount --bind {self.root}/hosts /etc/hosts || exit 77\n"
+                                              f"{COMMAND} doctor nfs+rdma://both.test:{port}/data")
+        if "::1" not in self.line(result, "port")[1]:
+            self.skipTest("there is no IPv6 here")
+        state, text, remedy = self.line(result, "port")
+        self.assertEqual((state, result.returncode), ("warning", 0), result.stdout)
+        self.assertIn("127.0.0.1 takes TCP connections", text)
+        self.assertIn("::1 does not: Connection refused", text)
+        self.assertIn("let the server listen there", remedy)
 
     def test_refusal_by_tcp_says_nothing_about_roce(self):
         self.plant_device()

@@ -100,6 +100,19 @@ class NfsKrb5Test(CommandFixture):
         self.assertEqual(without.returncode, 1)
         self.assertIn("kinit", without.stderr)
 
+    def test_doctor_says_which_protection_an_export_takes(self):
+        url = self.serve_exports("sec=krb5i:krb5p")[0]
+        told = run("doctor", "--provider", "siwarp", url)
+        self.assertEqual(told.returncode, 27, told.stdout + told.stderr)
+        self.assertRegex(told.stdout, r"\nFAILED +mount .*protected by krb5i, krb5p only.*\n +to do: kinit, and say --sec")
+        good = run("doctor", "--provider", "siwarp", url, "--sec", "krb5p")
+        self.assertEqual(good.returncode, 0, good.stdout + good.stderr)
+        self.assertIn(",sec=krb5p localhost:/data /mnt\n", good.stdout)
+        os.environ["KRB5CCNAME"] = f"FILE:{self.root}/no-such-file"
+        without = run("doctor", "--provider", "siwarp", url, "--sec", "krb5p")
+        self.assertEqual(without.returncode, 26, without.stdout)
+        self.assertRegex(without.stdout, r"FAILED +program .*\n +to do: kinit gets the ticket")
+
     def test_log_says_why_clients_get_no_context(self):
         keytab = self.root / "empty.keytab"
         keytab.touch()
