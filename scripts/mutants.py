@@ -43,7 +43,7 @@ HOME = ROOT / "build-mutants"
 TREE = HOME / "tree"
 BUILD = TREE / "build-mutants"
 NO_EFFECT = ROOT / "tests" / "mutants" / "no-effect.txt"
-RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X|G|N)-[A-Z]*\d+) \|")
+RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X|G|N|D)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 RANDOM_OF_CHANGED = 20
 # Only scripts that take minutes test the command; only the lab has RDMA devices.
