@@ -79,12 +79,23 @@ std::string remedy_of_program(Walk& walk, const Error& error) {
     return call_null(*walk.client, program, version).has_value();
   };
   const bool is_version = error.cause.find("has versions") != std::string::npos;
+  if (error.code == Errc::kTimedOut) {
+    return "the server took the connection and answers no call: it hangs, as with a disk that does "
+           "not answer, or another service has the port; its log says more";
+  }
   if (error.code != Errc::kNotAvailable) {
     return error.code == Errc::kSecurity ? "kinit gets the ticket that --sec takes; --sec-service "
                                            "names the server in Kerberos"
                                          : "look at the log of the server";
   }
-  if (is_version) return "let the server serve this version (of nfsd: /etc/nfs.conf, vers3=y)";
+  if (is_version && walk.is_nfs) {
+    const nfs::NfsUrl::Server& server = walk.url->servers.front();
+    return fmt::format(
+        "this command speaks version 3: let the server have it (of nfsd: /etc/nfs.conf, vers3=y), "
+        "or let the kernel mount version 4: mount -t nfs -o vers=4.2,{},port={} {}:{} /mnt",
+        walk.is_tcp() ? "proto=tcp" : "rdma", server.port, server.host, walk.url->path);
+  }
+  if (is_version) return "name one of the versions that the server has by --version";
   if (walk.is_nfs && has(blob::BLOB_PROGRAM, blob::BLOB_V1)) {
     return fmt::format(
         "it serves blobs: their URL is {}; for files by NFS start it with `rpcrdma serve --nfs "

@@ -60,17 +60,21 @@ Finding not_mounted(const Walk& walk, const nfs::Failure& why) {
                       walk.own_address, walk.own_address));
     case MountRefusal::kServer:
       return Finding::failed(text, "its log says why; the directory may be gone, or its disk");
+    case MountRefusal::kNotAsked:
+      return Finding::failed(
+          "MOUNT: " + text,
+          "MOUNT was asked at the port of the URL, and then where the server's rpcbind (port 111) "
+          "says: let both through the firewall, start rpcbind and mountd there, or say where MOUNT "
+          "is by --mount-port");
     case MountRefusal::kNone:
       break;
   }
-  if (why.error && !why.path.empty()) {
-    return Finding::failed(
-        "MOUNT: " + text,
-        "MOUNT was asked at the port of the URL, and then where the server's rpcbind (port 111) "
-        "says: let both through the firewall, start rpcbind and mountd there, or say where MOUNT "
-        "is by --mount-port");
+  if (why.error && why.error->code == Errc::kDenied) {
+    return Finding::failed(text, "the export takes other credentials: kinit, and say --sec krb5");
   }
-  return Finding::failed(text, "look at the log of the server");
+  return Finding::failed(text,
+                         "MOUNT gave a handle, and NFS does not take it: the server's log "
+                         "says why; after a change of its exports, exportfs -ra");
 }
 
 std::string read_remedy(const nfs::Failure& why) {

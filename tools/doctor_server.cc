@@ -110,6 +110,12 @@ int try_port(std::uint16_t port) {
   return 0;
 }
 
+// Returns whether the kernel's server of NFS listens for RDMA at the port, which is no socket.
+bool has_nfsd(const Walk& walk, std::uint16_t port) {
+  const auto lines = lines_of(walk.machine.text("/proc/fs/nfsd/portlist"));
+  return std::ranges::count(lines, fmt::format("rdma {}", port)) > 0;
+}
+
 // Returns whether a server of RPC answers at a port of this machine: perhaps the one to be served.
 bool answers(const Walk& walk, const char* scheme, std::uint16_t port) {
   ClientOptions options = walk.options;
@@ -168,6 +174,12 @@ Finding check_listening(Walk& walk) {
   const std::uint16_t port = number_in(lines, "It would listen on ").value_or(kDefaultPort);
   const auto told = number_in(lines, "  --nfs-tcp-port");
   std::string text;
+  if (has_nfsd(walk, port)) {
+    if (lines.empty()) return Finding::ok(fmt::format("nfsd serves RDMA at port {}", port));
+    return Finding::failed(
+        fmt::format("the kernel's nfsd listens for RDMA at port {}, which the settings want", port),
+        fmt::format("systemctl stop nfs-server, or take another port (--port {})", port + 1));
+  }
   std::string problem = look_at_port(walk, port, "rdma", text);
   const std::string remedy =
       "`ss -ltnp` names the program that has it: end that one, or take another port (--port, "

@@ -416,10 +416,45 @@ class OfTheServer(DoctorFixture):
         nfs = self.export()["nfs+rdma"]
         self.fails("program", "(blobs)", f"it serves NFS: the URL is {nfs.removesuffix('/data')}",
                    nfs.removesuffix("/data").removeprefix("nfs+"))
-        self.fails("program", "the server has versions 3 to 3", "serve this version",
+        self.fails("program", "the server has versions 3 to 3", "one of the versions that the server has",
                    nfs.removesuffix("/data").removeprefix("nfs+"), "--program", "100003", "--version", "4")
         self.is_fine("program", "program 100003 (NFS) version 3 answers", nfs.removesuffix("/data").removeprefix("nfs+"),
                      "--program", "100003", "--version", "3")
+
+    def answering(self, answer):
+        """The port of a server of RPC over TCP with one answer to each call: the function makes what follows the XID."""
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def serve():
+            while True:
+                try:
+                    peer = listener.accept()[0]
+                except OSError:
+                    return
+                with peer:
+                    while call := peer.recv(4096):
+                        reply = answer(call)
+                        if reply:
+                            peer.sendall((0x80000000 + 4 + len(reply)).to_bytes(4, "big") + call[4:8] + reply)
+        thread = threading.Thread(target=serve)
+        thread.start()
+
+        def stop():
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            listener.close()
+        self.addCleanup(stop)
+        return listener.getsockname()[1]
+
+    def test_server_of_version_four_alone_is_mounted_by_the_kernel(self):
+        words = (1, 0, 0, 0, 2, 4, 4)  # REPLY, accepted, AUTH_NONE of no bytes, PROG_MISMATCH, 4 to 4
+        port = self.answering(lambda _: b"".join(word.to_bytes(4, "big") for word in words))
+        self.fails("program", "the server has versions 4 to 4", f"mount -t nfs -o vers=4.2,proto=tcp,port={port} "
+                   "127.0.0.1:/data /mnt", f"nfs+tcp://127.0.0.1:{port}/data")
+
+    def test_server_that_answers_no_call_is_not_waited_for(self):
+        port = self.answering(lambda _: b"")
+        self.fails("program", "timed out", "answers no call", f"nfs+tcp://127.0.0.1:{port}/data", "--timeout", "0.2")
 
     # --- Exports ---
 
@@ -542,6 +577,12 @@ class OfTheExportingSide(DoctorFixture):
                        "--config", file)
             file = self.settings(nfs=[f"{self.served}:ro"], port=0, nfs_tcp_port=port)
             self.fails("ports", f"port {port} cannot be listened on", "--nfs-tcp-port", "--server", "--config", file)
+
+    def test_port_that_the_kernels_server_has_for_rdma(self):
+        self.plant("proc/fs/nfsd/portlist", "rdma 20049\ntcp 2049\n")
+        self.assertIn("nfsd serves RDMA at port 20049", self.line(self.doctor("--server"), "ports")[1])
+        file = self.settings(nfs=[f"{self.served}:ro"], port=20049, nfs_tcp_port=0)
+        self.fails("ports", "nfsd listens for RDMA at port 20049", "systemctl stop nfs-server", "--server", "--config", file)
 
     def test_port_of_the_server_itself_is_all_right(self):
         server = self.serve("--provider", "siwarp")

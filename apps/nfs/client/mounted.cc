@@ -140,7 +140,10 @@ Result<std::unique_ptr<Mounted>> Mounted::open(const NfsUrl& url, MountOptions o
   std::unique_ptr<Mounted> made(new Mounted(url, options));
   const auto connection = made->connections_.first();
   if (!connection) return failure(connection.error());
-  if (auto why = made->mount(options, **connection)) return failure(at(url.path, std::move(*why)));
+  if (auto why = made->mount(options, **connection)) {
+    if (why->error) why->refusal = MountRefusal::kNotAsked;
+    return failure(at(url.path, std::move(*why)));
+  }
   if (auto why = made->learn_sizes(**connection)) return failure(at(url.path, std::move(*why)));
   made->connections_.begin_others(made->root_);
   return made;

@@ -38,6 +38,7 @@ enum class MountRefusal : std::uint8_t {
   kClient,    // the rules of the export do not allow this client, or its port
   kSecurity,  // the export takes calls with another protection
   kServer,    // the server failed
+  kNotAsked,  // MOUNT could not be called: `error` says why
 };
 
 // The reason why something could not be done with a file.
