@@ -14,6 +14,8 @@ LINE = ("siwarp, RPC-over-RDMA version 1, {credits}, inline up to 4096 bytes out
         "CRC, RDMA Reads at a time: 6 of the peer (IRD), 3 of this side (ORD)")
 # Subcommands that speak to no server.
 LOCAL = {"serve", "info", "completion", "help", "blob"}
+# It says the terms without --verbose, on standard output.
+ALWAYS = {"doctor"}
 
 
 class NegotiatedTest(CommandFixture):
@@ -56,7 +58,7 @@ class NegotiatedTest(CommandFixture):
     def test_each_client_command_says_it(self):
         listed = re.search(r"Subcommands:\n(.*?)\n\n", run("--help").stdout, re.DOTALL).group(1)
         names = set(re.findall(r"^  (\w+)", listed, re.MULTILINE))
-        self.assertEqual(names - LOCAL, set(self.commands()), "a subcommand is missing here")
+        self.assertEqual(names - LOCAL - ALWAYS, set(self.commands()), "a subcommand is missing here")
         for name, words in self.commands().items():
             with self.subTest(name):
                 depth = [] if name == "bench" else ["--ird", "6", "--ord", "8", "--credits", "20"]
@@ -71,6 +73,11 @@ class NegotiatedTest(CommandFixture):
                 if name != "bench":
                     host = self.blob.removeprefix("rdma://")
                     self.assertTrue(said.startswith(f"rpcrdma: {host}: "), said)
+
+    def test_doctor_says_it_always(self):
+        result = run("doctor", "--provider", "siwarp", self.nfs, "--ird", "6", "--ord", "8", "--credits", "20")
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        self.assertEqual(result.stdout.count(LINE.format(credits="9 credits")), 1, result.stdout)
 
     def test_nothing_is_said_without_it(self):
         self.assertEqual(self.said("ls", self.blob), "")
