@@ -183,6 +183,12 @@ void prepare(Walk& walk) {
   walk.losses = walk.machine.losses(walk.devices, {});
 }
 
+// Adds loss to a failure, of which it may be the cause.
+void add_losses(const Walk& walk, Finding& finding) {
+  const std::string lost = losses_meanwhile(walk);
+  if (!lost.empty()) finding.text += fmt::format("; packets were lost meanwhile: {}", lost);
+}
+
 void run(Settings& settings) {
   Walk walk(settings);
   prepare(walk);
@@ -191,7 +197,8 @@ void run(Settings& settings) {
     const Step& step = kSteps[i];
     if (!belongs(step, walk)) continue;
     const int number = static_cast<int>(i) + 1;
-    const Finding finding = step.run(walk);
+    Finding finding = step.run(walk);
+    if (finding.state == State::kFailed && step.run != check_counters) add_losses(walk, finding);
     report.add(step, number, finding);
     if (finding.state != State::kFailed) continue;
     const int status = kFirstStatus + static_cast<int>(i);

@@ -79,6 +79,7 @@ struct Walk {
   std::string device_on_route{};        // empty: none
   std::optional<Error> refusal{};       // the set-up was refused at the server's end
   std::optional<Client> client{};
+  bool has_mount_beside = false;  // NFS and MOUNT answer at one port, as those of `rpcrdma serve`
   std::unique_ptr<nfs::Mounted> mounted{};
   LossCounters losses{};                       // as the walk began
   std::vector<std::string> mount_obstacles{};  // that keep the kernel from mounting
@@ -118,6 +119,8 @@ Finding check_firewall(Walk& walk);
 Expected<void, Error> call_null(Client& client, std::uint32_t program, std::uint32_t version);
 // Returns a device by its name; null: there is none.
 const RdmaDevice* device_by_name(const Walk& walk, const std::string& name);
+// Returns the counters of lost packets that rose since the walk began, and by how much.
+std::string losses_meanwhile(const Walk& walk);
 // Fills in the lines by which a Linux machine mounts the export.
 void find_mount_lines(Walk& walk);
 

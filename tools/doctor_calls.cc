@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "blob.h"
+#include "mount3.h"
 #include "nfs3.h"
 #include "tools/doctor.h"
 
@@ -170,7 +171,11 @@ Finding check_program(Walk& walk) {
   const std::uint32_t version = walk.settings.client.version;
   const std::string text = program_text(program, version);
   const auto called = call_null(*walk.client, program, version);
-  if (called) return Finding::ok(text + " answers");
+  if (called) {
+    walk.has_mount_beside =
+        walk.is_nfs && call_null(*walk.client, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3).has_value();
+    return Finding::ok(text + " answers");
+  }
   const Error error = called.error();
   return Finding::failed(fmt::format("{}: {}", text, error.message()),
                          remedy_of_program(walk, error));

@@ -11,7 +11,6 @@
 
 #include "mount3.h"
 #include "nfs/address_range.h"
-#include "rpcbind/lookup.h"
 #include "tools/doctor.h"
 #include "tools/mount_line.h"
 #include "tools/text.h"
@@ -151,15 +150,6 @@ bool takes_mount_at(const Walk& walk, std::uint16_t port) {
   return client && call_null(*client, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3).has_value();
 }
 
-bool knows_rpcbind(const Walk& walk) {
-  rpcbinding::LookupOptions lookup;
-  lookup.over = rpcbinding::Over::kTcp;
-  lookup.daemon.timeout = std::min(walk.patience, std::chrono::milliseconds(2'000));
-  return rpcbinding::lookup(walk.url->servers.front().host, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3,
-                            lookup)
-      .has_value();
-}
-
 // Sums the counters of a kind that rose.
 std::string risen(const std::map<std::string, std::uint64_t>& before,
                   const std::map<std::string, std::uint64_t>& now) {
@@ -181,6 +171,11 @@ std::string not_zero(const std::map<std::string, std::uint64_t>& counters) {
 }
 
 }  // namespace
+
+std::string losses_meanwhile(const Walk& walk) {
+  if (!walk.uses_devices()) return {};
+  return risen(walk.losses.lost, walk.machine.losses(walk.devices, walk.device_on_route).lost);
+}
 
 Finding check_mount(Walk& walk) {
   if (!walk.is_nfs) return Finding::skipped(kNoExport);
@@ -220,7 +215,7 @@ Finding check_counters(Walk& walk) {
     return Finding::skipped(walk.devices.empty() ? "there is no RDMA device"
                                                  : "the devices have no counters of loss");
   }
-  const std::string lost = risen(walk.losses.lost, now.lost);
+  const std::string lost = losses_meanwhile(walk);
   const std::string marked = risen(walk.losses.marked, now.marked);
   if (!lost.empty()) {
     return Finding::failed(
@@ -244,17 +239,21 @@ void find_mount_lines(Walk& walk) {
   MountLine line{
       .host = server.host, .path = walk.mount_path, .port = fmt::format("{}", server.port)};
   line.is_rdma = !walk.is_tcp();
+  // nfsd has locks, and its mountd is known to rpcbind.
+  line.has_locks = !walk.has_mount_beside;
   std::uint16_t mount_port = walk.settings.nfs.mount_port;
-  line.has_locks = mount_port == 0 && knows_rpcbind(walk);
-  if (!line.has_locks && mount_port == 0) {
-    const std::uint16_t usual = line.is_rdma ? nfs::NfsUrl::kTcpPort : server.port;
-    if (takes_mount_at(walk, usual)) mount_port = usual;
+  if (walk.has_mount_beside && mount_port == 0) {
+    if (walk.is_tcp()) {
+      mount_port = server.port;
+    } else if (takes_mount_at(walk, nfs::NfsUrl::kTcpPort)) {
+      mount_port = nfs::NfsUrl::kTcpPort;
+    }
   }
   if (mount_port != 0) line.mount_port = fmt::format("{}", mount_port);
-  if (!line.has_locks && mount_port == 0) {
+  if (walk.has_mount_beside && mount_port == 0) {
     walk.mount_obstacles.emplace_back(
-        "mount(8) asks MOUNT by TCP, and nothing answers at port 2049 or 111 of the server: add "
-        "mountport= with the port that `rpcrdma serve` prints, and say it here by --mount-port");
+        "mount(8) asks MOUNT by TCP, and port 2049 of the server does not have it: add mountport= "
+        "with the port that `rpcrdma serve` prints, and say it here by --mount-port");
   }
   if (const std::string& security = walk.settings.client.security; security != "sys") {
     line.security = security;

@@ -36,7 +36,8 @@ addrinfo hints_for(int flags) {
   return hints;
 }
 
-// The memory of a lookup. It stays when the lookup is given up, since glibc may go on with it.
+// The memory of a lookup. It is never freed: when the lookup is given up, a thread of glibc goes on
+// with it, perhaps until the program has ended.
 struct Lookup {
   std::string host, port;
   addrinfo hints{};
@@ -47,7 +48,7 @@ struct Lookup {
 // code, EAI_AGAIN when the time is over.
 int look_up(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience,
             addrinfo** found) {
-  static std::vector<std::unique_ptr<Lookup>> lookups;
+  static auto& lookups = *new std::vector<std::unique_ptr<Lookup>>();
   const addrinfo numeric = hints_for(AI_NUMERICHOST | AI_NUMERICSERV);
   const std::string service = fmt::format("{}", port);
   if (::getaddrinfo(host.c_str(), service.c_str(), &numeric, found) == 0) return 0;
