@@ -238,7 +238,8 @@ bool Walk::uses_devices() const {
 
 void add_doctor(Command& program) {
   Command& command = program.add_subcommand(
-      "doctor", "walk from this machine to an export, and say at what is wrong what to do");
+      "doctor",
+      "walk from this machine to an export, and say what to do at the first thing that is wrong");
   auto& settings = command.on_call(doctor::run);
   settings.client.verbose = ClientSettings::Verbose::kAlsoMore;  // it shows the terms anyway
   command.add({
