@@ -3,9 +3,11 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "tools/text.h"
@@ -15,86 +17,160 @@ namespace {
 
 using blob::LogLevel;
 
-constexpr double kLinesAtOnce = 100;
-constexpr double kLinesPerSecond = 20;
-constexpr std::size_t kLineMax = 2000;  // bytes; a pipe that poll() calls writable takes as many
-constexpr std::array<std::string_view, 5> kNames = {"none", "error", "warning", "info", "debug"};
+constexpr std::chrono::minutes kPause{1};  // between the first line left out and their count
+constexpr std::size_t kLineMax = 2000;     // bytes; a pipe that poll() calls writable takes as many
 
-std::size_t index_of(LogLevel level) {
-  return static_cast<std::size_t>(level);
+std::string time_text(StderrLog::Time now) {
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)), milliseconds);
+}
+
+// The priorities of syslog(3), by level.
+constexpr std::array<int, 5> kPriorities = {6, 3, 4, 6, 7};
+
+std::string json_line(const LogKindFacts& facts, std::string_view text, StderrLog::Time now,
+                      std::uint64_t left_out) {
+  Json line = Json::ordered_object();
+  line.set("time", time_text(now));
+  line.set("level", name_of(facts.level));
+  line.set("subsystem", name_of(facts.subsystem));
+  line.set("kind", facts.name);
+  line.set("text", text);
+  if (left_out > 0) line.set("left_out", left_out);
+  return line.text();
+}
+
+// Cuts the text until its line fits: what is cut from the line itself would be no JSON.
+std::string short_json_line(const LogKindFacts& facts, std::string_view text, StderrLog::Time now,
+                            std::uint64_t left_out) {
+  text = text.substr(0, kLineMax);
+  for (;;) {
+    std::string line = json_line(facts, text, now, left_out);
+    if (line.size() <= kLineMax || text.empty()) return line;
+    text = text.substr(0, text.size() * 3 / 4);
+  }
 }
 
 }  // namespace
 
-blob::LogLevel log_level(std::string_view name) {
-  const auto found = std::ranges::find(kNames, name);
-  return found == kNames.end() ? LogLevel::kInfo
-                               : static_cast<LogLevel>(std::distance(kNames.begin(), found));
+LogFormat log_format(std::string_view name, int descriptor) {
+  if (name == "text") return LogFormat::kText;
+  if (name == "json") return LogFormat::kJson;
+  if (name == "journal") return LogFormat::kJournal;
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat status {};
+  if (stream == nullptr || ::fstat(descriptor, &status) != 0) return LogFormat::kText;
+  // A shell between systemd and this process may have led standard error elsewhere.
+  return fmt::format("{}:{}", status.st_dev, status.st_ino) == stream ? LogFormat::kJournal
+                                                                      : LogFormat::kText;
 }
 
-StderrLog::StderrLog(LogLevel level, int descriptor, std::function<Time()> now)
-    : level_(level), descriptor_(descriptor), now_(std::move(now)) {
-  allowances_.fill({kLinesAtOnce, now_(), 0});
+StderrLog::StderrLog(const LogLevels& levels, LogFormat format, int descriptor,
+                     std::function<Time()> now)
+    : format_(format), descriptor_(descriptor), now_(std::move(now)) {
+  set_levels(levels);
+  const Time begin = now_();
+  for (std::size_t i = 0; i < kLogKinds; ++i) {
+    const LogRate rate = facts_of(static_cast<LogKind>(i)).rate;
+    allowances_[i] = {rate, rate.at_once, begin};
+  }
+  shared_ = {kSharedRate, kSharedRate.at_once, begin};
 }
 
 StderrLog::~StderrLog() {
   const Time now = now_();
-  for (std::size_t i = 0; i < allowances_.size(); ++i) {
-    const std::uint64_t left_out = allowances_[i].left_out;
-    if (left_out == 0) continue;
-    put(static_cast<LogLevel>(i), fmt::format("{} lines were left out here", left_out), now);
-  }
+  for (std::size_t i = 0; i < kLogKinds; ++i) put_left_out(static_cast<LogKind>(i), now);
+}
+
+void StderrLog::set_levels(const LogLevels& levels) noexcept {
+  for (std::size_t i = 0; i < kSubsystems; ++i) levels_[i] = levels[static_cast<Subsystem>(i)];
+}
+
+void StderrLog::write(LogKind kind, std::string_view text) {
+  if (!takes(kind)) return;
+  const std::lock_guard lock(mutex_);
+  const Time now = now_();
+  if (!may_write(kind, now) || !put(kind, text, now)) leave_out(kind, now);
 }
 
 void StderrLog::write(LogLevel level, std::string_view text) {
-  if (level == LogLevel::kNone || level > level_) return;
+  switch (level) {
+    case LogLevel::kNone:
+      return;
+    case LogLevel::kError:
+      return write(LogKind::kBlobFailed, text);
+    case LogLevel::kWarning:
+      return write(LogKind::kBlobRefused, text);
+    case LogLevel::kInfo:
+      return write(LogKind::kBlobChanged, text);
+    case LogLevel::kDebug:
+      return write(LogKind::kBlobDetail, text);
+  }
+}
+
+void StderrLog::report_left_out() {
   const std::lock_guard lock(mutex_);
   const Time now = now_();
-  Allowance& allowance = allowances_[index_of(level)];
-  if (!may_write(allowance, now)) {
-    ++allowance.left_out;
-    return;
-  }
-  if (allowance.left_out > 0 &&
-      put(level, fmt::format("{} lines were left out here", allowance.left_out), now)) {
-    allowance.left_out = 0;
-  }
-  if (put(level, text, now)) {
-    allowance.lines -= 1;
-  } else {
-    ++allowance.left_out;
+  for (std::size_t i = 0; i < kLogKinds; ++i) {
+    // A clock that was set back would hold the count back for as long.
+    const Time since = left_out_[i].since;
+    if (now - since >= kPause || now < since) put_left_out(static_cast<LogKind>(i), now);
   }
 }
 
-void RareLine::write(std::string_view text, std::chrono::steady_clock::time_point now) {
-  constexpr std::chrono::minutes kPause{1};
-  const std::lock_guard lock(mutex_);
-  if (written_ && now - *written_ < kPause) {
-    ++left_out_;
-    return;
+bool StderrLog::takes(LogKind kind) const noexcept {
+  const LogKindFacts& facts = facts_of(kind);
+  return facts.level <= levels_[static_cast<std::size_t>(facts.subsystem)];
+}
+
+void StderrLog::Allowance::fill(Time now) {
+  const double minutes = std::chrono::duration<double, std::ratio<60>>(now - since).count();
+  since = now;
+  lines = std::min(rate.at_once, lines + std::max(0.0, minutes) * rate.a_minute);
+}
+
+// The kind's own allowance is for when the others have used the common one up.
+bool StderrLog::may_write(LogKind kind, Time now) {
+  Allowance& own = allowances_[static_cast<std::size_t>(kind)];
+  own.fill(now);
+  shared_.fill(now);
+  Allowance& from = own.rate.may_share && shared_.lines >= 1 ? shared_ : own;
+  if (from.lines < 1) return false;
+  from.lines -= 1;
+  return true;
+}
+
+void StderrLog::leave_out(LogKind kind, Time now) {
+  LeftOut& left_out = left_out_[static_cast<std::size_t>(kind)];
+  if (left_out.lines++ == 0) left_out.since = now;
+}
+
+void StderrLog::put_left_out(LogKind kind, Time now) {
+  LeftOut& left_out = left_out_[static_cast<std::size_t>(kind)];
+  if (left_out.lines == 0) return;
+  const std::string text =
+      fmt::format("{} lines about {} were left out here", left_out.lines, facts_of(kind).name);
+  if (put(kind, text, now, left_out.lines)) left_out.lines = 0;
+}
+
+bool StderrLog::put(LogKind kind, std::string_view text, Time now, std::uint64_t left_out) const {
+  const LogKindFacts& facts = facts_of(kind);
+  std::string line;
+  switch (format_) {
+    case LogFormat::kJson:
+      line = short_json_line(facts, text, now, left_out);
+      break;
+    case LogFormat::kJournal:
+      line = fmt::format("<{}>{}: {}", kPriorities[static_cast<std::size_t>(facts.level)],
+                         name_of(facts.subsystem), printable(text));
+      break;
+    case LogFormat::kText:
+      line = fmt::format("{} {} {}: {}", time_text(now), name_of(facts.level),
+                         name_of(facts.subsystem), printable(text));
+      break;
   }
-  written_ = now;
-  const std::uint64_t others = std::exchange(left_out_, 0);
-  log_.write(level_, others == 0
-                         ? std::string(text)
-                         : fmt::format("{} (and {} others since the last line of this kind)", text,
-                                       others));
-}
-
-bool StderrLog::may_write(Allowance& allowance, Time now) const {
-  const double seconds = std::chrono::duration<double>(now - allowance.since).count();
-  allowance.since = now;
-  allowance.lines =
-      std::min(kLinesAtOnce, allowance.lines + std::max(0.0, seconds) * kLinesPerSecond);
-  return allowance.lines >= 1;
-}
-
-bool StderrLog::put(LogLevel level, std::string_view text, Time now) const {
-  const auto milliseconds =
-      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::string line = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z {} {}",
-                                 fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
-                                 milliseconds, kNames[index_of(level)], printable(text));
   line.resize(std::min(line.size(), kLineMax));
   line += '\n';
   pollfd entry{descriptor_, POLLOUT, 0};

@@ -8,67 +8,75 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "blob/log.h"
+#include "tools/log_kinds.h"
 
 namespace rpcrdma::tools {
 
-// "2026-11-22T05:28:37.123Z warning 192.0.2.1:4711 …". Each level writes bursts of 100 lines and
-// then 20 a second. Lines that are left out are counted and reported later, as are lines that a
-// full pipe does not take, since a server never waits for the reader of its log.
+enum class LogFormat : std::uint8_t {
+  kText,     // "2026-11-22T05:28:37.123Z warning connections: 192.0.2.1:4711 …"
+  kJson,     // an object a line: time, level, subsystem, kind, text, and left_out of a count
+  kJournal,  // "<4>connections: 192.0.2.1:4711 …", which systemd reads; it adds the time
+};
+
+// Reads "text", "json", "journal" or "auto", which is kJournal if `descriptor` is the stream of the
+// journal that JOURNAL_STREAM names (systemd.exec(5)), and else kText.
+LogFormat log_format(std::string_view name, int descriptor = 2);
+
+// Each kind of line has an allowance (log_kinds.h). Lines beyond it are left out and counted, as
+// are lines that a full pipe does not take, since a server never waits for the reader of its log.
 class StderrLog final : public blob::Log {
  public:
   using Time = std::chrono::system_clock::time_point;
 
-  explicit StderrLog(blob::LogLevel level, int descriptor = 2,
+  explicit StderrLog(const LogLevels& levels, LogFormat format = LogFormat::kText,
+                     int descriptor = 2,
                      std::function<Time()> now = std::chrono::system_clock::now);
+  // Writes the counts of lines that were left out.
   ~StderrLog();
 
+  // Writes a line, from any thread.
+  void write(LogKind kind, std::string_view text);
+  // Writes a line of the blob program.
   void write(blob::LogLevel level, std::string_view text) override;
-  // Changes the level, from any thread.
-  void set_level(blob::LogLevel level) noexcept { level_ = level; }
+  // Writes how many lines of each kind were left out, a minute after the first of them. Call it
+  // about each second: the next line of that kind may come much later, or never.
+  void report_left_out();
+  // Changes the levels, from any thread.
+  void set_levels(const LogLevels& levels) noexcept;
 
  private:
   struct Allowance {
+    LogRate rate;
     double lines;
     Time since;
-    std::uint64_t left_out = 0;
+
+    void fill(Time now);
+  };
+  struct LeftOut {
+    std::uint64_t lines = 0;
+    Time since{};  // the first of them
   };
 
-  bool may_write(Allowance& allowance, Time now) const;
-  bool put(blob::LogLevel level, std::string_view text, Time now) const;
+  bool takes(LogKind kind) const noexcept;
+  bool may_write(LogKind kind, Time now);
+  void leave_out(LogKind kind, Time now);
+  void put_left_out(LogKind kind, Time now);
+  bool put(LogKind kind, std::string_view text, Time now, std::uint64_t left_out = 0) const;
 
-  std::atomic<blob::LogLevel> level_;
+  std::array<std::atomic<blob::LogLevel>, kSubsystems> levels_;
+  const LogFormat format_;
   const int descriptor_;
   const std::function<Time()> now_;
   std::mutex mutex_;
-  std::array<Allowance, 5> allowances_;  // by level; guarded by mutex_
+  // Guarded by mutex_. Those by kind:
+  std::array<Allowance, kLogKinds> allowances_;
+  std::array<LeftOut, kLogKinds> left_out_{};
+  Allowance shared_;
 };
-
-// Writes a line that comes often, and means little, once a minute; the next one says how many were
-// left out.
-class RareLine {
- public:
-  RareLine(StderrLog& log, blob::LogLevel level) : log_(log), level_(level) {}
-
-  // Writes a line, from any thread. `now` is for tests.
-  void write(std::string_view text,
-             std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
-
- private:
-  StderrLog& log_;
-  const blob::LogLevel level_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::optional<std::chrono::steady_clock::time_point> written_;
-  std::uint64_t left_out_ = 0;
-};
-
-// Parses "none", "error", "warning", "info" or "debug".
-blob::LogLevel log_level(std::string_view name);
 
 }  // namespace rpcrdma::tools
 

@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 
+#include "blob/periodic.h"
 #include "blob/service.h"
 #include "blob/status.h"
 #include "rpcbind/registration.h"
@@ -64,7 +66,7 @@ std::vector<rpcbinding::Registration> tell_rpcbind(const ServeOptions& options,
   if (locks) {
     registrations.push_back(std::move(*locks));
   } else {
-    log.write(blob::LogLevel::kWarning,
+    log.write(LogKind::kRegistrationFailed,
               fmt::format("{}; clients have to mount with nolock", locks.error().message()));
   }
   return registrations;
@@ -124,7 +126,7 @@ std::string listen_for_nfs(const ServeOptions& options, Server& server, StderrLo
   const std::string why =
       why_not_listening("listening for NFS and MOUNT by TCP", listening.error());
   if (options.nfs.tcp_port || socket >= 0) fail(kFailed, why);
-  log.write(blob::LogLevel::kWarning,
+  log.write(LogKind::kSetting,
             fmt::format("{}; Linux cannot mount without MOUNT by TCP: name another port with "
                         "--nfs-tcp-port",
                         why));
@@ -148,7 +150,7 @@ void make_directory(const ServeOptions& options, StderrLog& log) {
                      options.read_only ? "is not made by --read-only"
                                        : fmt::format("cannot be made: {}", std::strerror(errno))));
   }
-  log.write(blob::LogLevel::kInfo, fmt::format("made the directory {}", directory));
+  log.write(LogKind::kState, fmt::format("made the directory {}", directory));
 }
 
 blob::StoreOptions store_options(const ServeOptions& options, StderrLog& log) {
@@ -160,47 +162,49 @@ blob::StoreOptions store_options(const ServeOptions& options, StderrLog& log) {
   return store;
 }
 
-void log_connection(StderrLog& log, RareLine& resets, const ConnectionEvent& event) {
-  using blob::LogLevel;
+void log_connection(StderrLog& log, const ConnectionEvent& event) {
   switch (event.kind) {
     case ConnectionEvent::Kind::kOpened:
-      return log.write(LogLevel::kInfo,
+      return log.write(LogKind::kConnected,
                        fmt::format("{} connected ({} now)", event.peer, event.connections));
     case ConnectionEvent::Kind::kReady:
-      return log.write(LogLevel::kDebug,
+      return log.write(LogKind::kConnectionDetail,
                        fmt::format("{} negotiated: {}", event.peer, to_string(*event.terms)));
     case ConnectionEvent::Kind::kRefused:
-      return log.write(LogLevel::kWarning,
+      return log.write(LogKind::kConnectionRefused,
                        fmt::format("{} was refused: {}", event.peer, event.error->cause));
     case ConnectionEvent::Kind::kEnded:
       break;
   }
   const TransferCounters& counters = event.counters;
   if (event.was_reset_at_rest) {
-    resets.write(fmt::format("{} was closed by a reset after {} calls, with none under way",
-                             event.peer, counters.calls));
+    log.write(LogKind::kConnectionReset,
+              fmt::format("{} was closed by a reset after {} calls, with none under way",
+                          event.peer, counters.calls));
   } else if (event.error != nullptr) {
-    log.write(LogLevel::kWarning, fmt::format("{} was lost after {} calls: {}", event.peer,
-                                              counters.calls, event.error->cause));
+    log.write(LogKind::kConnectionLost, fmt::format("{} was lost after {} calls: {}", event.peer,
+                                                    counters.calls, event.error->cause));
   } else {
-    log.write(LogLevel::kDebug, fmt::format("{} closed after {} calls, {}", event.peer,
-                                            counters.calls, size_text(counters.payload_bytes)));
+    log.write(LogKind::kConnectionDetail,
+              fmt::format("{} closed after {} calls, {}", event.peer, counters.calls,
+                          size_text(counters.payload_bytes)));
   }
   if (counters.versions_refused > 0) {
-    log.write(LogLevel::kInfo, fmt::format("{} asked for a version of RPC-over-RDMA that is not "
-                                           "served (--rpcrdma-version)",
-                                           event.peer));
+    log.write(LogKind::kVersionRefused,
+              fmt::format("{} asked for a version of RPC-over-RDMA that is not "
+                          "served (--rpcrdma-version)",
+                          event.peer));
   }
   const std::uint64_t errors = counters.errors_sent - counters.versions_refused;
   if (errors + counters.messages_dropped + counters.credit_overruns > 0) {
-    log.write(LogLevel::kWarning,
+    log.write(LogKind::kProtocolBroken,
               fmt::format("{} broke the protocol: {} RDMA_ERRORs sent, {} messages dropped, {} "
                           "calls beyond its credits",
                           event.peer, errors, counters.messages_dropped, counters.credit_overruns));
   }
 }
 
-ServerOptions server_options(const ServeOptions& options, StderrLog& log, RareLine& resets) {
+ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   ServerOptions server;
   server.provider = options.common.provider;
   server.provider.setup_timeout_server = milliseconds(options.setup_timeout_s);
@@ -225,9 +229,7 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log, RareLi
   // `rpcrdma top` may come at any time.
   server.measures_calls = options.stat_socket != "none" || !options.metrics.empty();
   server.drain_timeout = milliseconds(options.drain_s);
-  server.on_connection = [&log, &resets](const ConnectionEvent& event) {
-    log_connection(log, resets, event);
-  };
+  server.on_connection = [&log](const ConnectionEvent& event) { log_connection(log, event); };
   return server;
 }
 
@@ -262,7 +264,7 @@ void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
                       files.rlim_max, options.connections_max));
     }
     if (left < nfs.open_files_max) {
-      log.write(blob::LogLevel::kInfo,
+      log.write(LogKind::kState,
                 fmt::format("keeping {} files open, not {}: this process may have {} descriptors "
                             "(RLIMIT_NOFILE)",
                             left, nfs.open_files_max, files.rlim_max));
@@ -275,11 +277,11 @@ void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
   (void)::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-Server listen(const ServeOptions& options, StderrLog& log, RareLine& resets) {
+Server listen(const ServeOptions& options, StderrLog& log) {
   const bool is_v6 = options.listen.find(':') != std::string::npos && options.listen[0] != '[';
   const std::string url = is_v6 ? fmt::format("rdma://[{}]:{}", options.listen, options.port)
                                 : fmt::format("rdma://{}:{}", options.listen, options.port);
-  auto server = Server::listen(url, server_options(options, log, resets));
+  auto server = Server::listen(url, server_options(options, log));
   if (!server) fail(kFailed, fmt::format("cannot listen on {}: {}", url, server.error().cause));
   return std::move(*server);
 }
@@ -302,18 +304,18 @@ void announce(const ServeOptions& options, const Server& server, const std::stri
   const char* const rights = options.directory.empty() ? ""
                              : options.read_only       ? ", read-only"
                                                  : ", readable and writable for whoever reaches it";
-  log.write(blob::LogLevel::kInfo,
+  log.write(LogKind::kState,
             fmt::format("serving {} on {} by {}{}{}", what_is_served(options), server.address(),
                         server.provider_name(), rights,
                         options.listen == kLoopback
                             ? "; this machine only (--listen 0.0.0.0: all addresses)"
                             : ""));
   if (options.shared_receives != "auto" && server.provider_name() == "siwarp") {
-    log.write(blob::LogLevel::kWarning,
+    log.write(LogKind::kSetting,
               "--shared-receives is for RDMA devices; siwarp has no queue of its own for them");
   }
   if (!plain.empty() && server.provider_name() != "siwarp") {
-    log.write(blob::LogLevel::kWarning,
+    log.write(LogKind::kSetting,
               fmt::format("connections by TCP cannot step up to RDMA by {}; they can with "
                           "--provider siwarp",
                           server.provider_name()));
@@ -381,12 +383,12 @@ void secure(const ServeOptions& options, const nfs::Exporter* exporter, StderrLo
   if (!kerberos) fail(kerberos.error());
   // They may come later, so that this ends nothing.
   if (const auto keys = (*kerberos)->accept(); !keys) {
-    log.write(blob::LogLevel::kWarning,
+    log.write(LogKind::kKeysMissing,
               fmt::format("no client can use Kerberos here yet: {}", keys.error().text));
   }
   security.mechanism = kerberos->get();
   security.report = [&log](std::string_view why) {
-    log.write(blob::LogLevel::kWarning, fmt::format("a client gets no context: {}", why));
+    log.write(LogKind::kContextRefused, fmt::format("a client gets no context: {}", why));
   };
   if (auto secured = server.secure(security); !secured) fail(secured.error());
   mechanism = std::move(*kerberos);
@@ -410,6 +412,19 @@ void open_store(const ServeOptions& options, StderrLog& log, std::optional<blob:
   }
 }
 
+void add_exports(nfs::Exporter& exporter, Server& server, rpcbinding::RpcbindService& rpcbind) {
+  if (auto added = exporter.add_to(server); !added) fail(added.error());
+  rpcbind.add(nfs3::NFS_PROGRAM, nfs3::NFS_V3);
+  rpcbind.add(mount3::MOUNT_PROGRAM, mount3::MOUNT_V3);
+  rpcbind.add(nlm4::NLM_PROGRAM, nlm4::NLM_V4);
+}
+
+void say_draining(const ServeOptions& options, StderrLog& log) {
+  log.write(LogKind::kState,
+            fmt::format("stopping: calls in service have {} s, and nobody may connect any more",
+                        options.drain_s));
+}
+
 // Threads that wait for a cluster that does not answer cannot be ended.
 [[noreturn]] void leave_what_waits() {
   std::fputs(
@@ -430,18 +445,18 @@ void serve(ServeOptions& options) {
   refuse_idle_options(options);
   read_security(options);
   options.nfs.is_read_only = options.read_only;
-  StderrLog log(log_level(options.log_level));
+  StderrLog log(*LogLevels::parse(options.log_level), log_format(options.log_format));
   if (options.checks_only) return check_serving(options, log);
-  RareLine resets(log, blob::LogLevel::kInfo), exports_notes(log, blob::LogLevel::kInfo);
+  const blob::Periodic counts(std::chrono::seconds(1), [&log] { log.report_left_out(); });
   std::optional<blob::Store> store;
   std::optional<blob::BlobService> files;
   std::optional<bench::BenchService> bench;
   std::unique_ptr<nfs::Exporter> exporter;  // all outlive the server
   if (!options.directory.empty()) open_store(options, log, store);
   make_room_for_descriptors(options, log);
-  if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log, exports_notes);
+  if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log);
   std::unique_ptr<gss::Mechanism> kerberos;
-  Server server = listen(options, log, resets);
+  Server server = listen(options, log);
   secure(options, exporter.get(), log, kerberos, server);
   rpcbinding::RpcbindService rpcbind(server.address());
   if (store) {
@@ -454,20 +469,20 @@ void serve(ServeOptions& options) {
   if (options.bench) {
     if (auto added = bench.emplace().add_to(server); !added) fail(added.error());
   }
-  if (exporter) {
-    if (auto added = exporter->add_to(server); !added) fail(added.error());
-    rpcbind.add(nfs3::NFS_PROGRAM, nfs3::NFS_V3);
-    rpcbind.add(mount3::MOUNT_PROGRAM, mount3::MOUNT_V3);
-    rpcbind.add(nlm4::NLM_PROGRAM, nlm4::NLM_V4);
-  }
+  if (exporter) add_exports(*exporter, server, rpcbind);
   if (auto added = rpcbind.add_to(server); !added) fail(added.error());
   std::vector<systemd::Socket> given = systemd::take_sockets();
   const std::string plain = listen_by_tcp(options, server, given);
   const std::string nfs_plain = listen_for_nfs(options, server, log, given);
   refuse_other_sockets(given);
+  std::once_flag has_said_draining;
+  const auto say_stopping = [&] {
+    std::call_once(has_said_draining, [&] { say_draining(options, log); });
+  };
   ServeReload reload(options, log, exporter.get());
   // The handler finds no server that is gone, also when an error ends the command.
-  const ServeSignals signals(server, [&reload] { reload.run(); });
+  const ServeSignals signals(
+      server, [&reload] { reload.run(); }, say_stopping);
   // Behind the line above, so that no signal ends the program with the registration left.
   std::vector<rpcbinding::Registration> registrations;
   if (options.rpcbind) registrations = tell_rpcbind(options, server.address(), nfs_plain, log);
@@ -476,11 +491,13 @@ void serve(ServeOptions& options) {
   say_ready(options, server, plain, exporter.get(), nfs_plain, *watch);
   systemd::report_ready("serving");
   server.run();
+  if (ServeSignals::is_stopping()) say_stopping();  // the thread of the signals may be late
+  log.write(LogKind::kState, "drained: every connection is closed");
   watch.reset();  // before what it asks
   const bool has_ended = !exporter || exporter->stop();
   for (rpcbinding::Registration& each : registrations) {
     if (const auto ended = each.end(); !ended) {
-      log.write(blob::LogLevel::kError, ended.error().message());
+      log.write(LogKind::kRegistrationLeft, ended.error().message());
     }
   }
   if (options.common.json) print_json(to_json(server.counters()));

@@ -38,7 +38,7 @@ nfs::Export parsed(const std::string& text, StderrLog& log) {
   auto made = nfs::parse_export(text, warnings);
   if (!made) fail(kUsage, fmt::format("--nfs {}: {}", text, made.error()));
   for (const std::string& warning : warnings) {
-    log.write(blob::LogLevel::kWarning, fmt::format("--nfs {}: {}", text, warning));
+    log.write(LogKind::kSetting, fmt::format("--nfs {}: {}", text, warning));
   }
   return std::move(*made);
 }
@@ -67,11 +67,28 @@ std::vector<nfs::Export> named_exports(const NfsOptions& options, StderrLog& log
     fail(kUsage, fmt::format("--exports {}: nothing is exported there", options.exports_file));
   }
   for (const std::string& warning : more->warnings) {
-    log.write(blob::LogLevel::kWarning,
-              fmt::format("--exports {}, {}", options.exports_file, warning));
+    log.write(LogKind::kSetting, fmt::format("--exports {}, {}", options.exports_file, warning));
   }
   std::move(more->exports.begin(), more->exports.end(), std::back_inserter(exports));
   return exports;
+}
+
+LogKind kind_of(nfs::Event event) {
+  switch (event) {
+    case nfs::Event::kMount:
+      return LogKind::kMount;
+    case nfs::Event::kMountRefused:
+      return LogKind::kMountRefused;
+    case nfs::Event::kCallDenied:
+      return LogKind::kCallDenied;
+    case nfs::Event::kMappedToNobody:
+      return LogKind::kMappedToNobody;
+    case nfs::Event::kFull:
+      return LogKind::kFull;
+    case nfs::Event::kStorageFailed:
+      break;
+  }
+  return LogKind::kStorageFailed;
 }
 
 bool has_kerberos(const nfs::Export& made) {
@@ -110,7 +127,7 @@ std::string key_path(const NfsOptions& options, StderrLog& log) {
   std::error_code error;
   if (!directory.empty()) fs::create_directories(directory, error);
   if (directory.empty() || error || ::access(directory.c_str(), W_OK | X_OK) != 0) {
-    log.write(blob::LogLevel::kWarning,
+    log.write(LogKind::kSetting,
               fmt::format("no place for the key of file handles ({}): after a restart clients have "
                           "to mount anew; name a file with --handle-key",
                           directory.empty() ? "HOME is not set" : directory.string()));
@@ -128,8 +145,7 @@ std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log) {
   return exports;
 }
 
-std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log,
-                                            RareLine& notes) {
+std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log) {
   nfs::ExporterOptions wanted;
   wanted.exports = exports_of(options, log);
   wanted.key_path = key_path(options, log);
@@ -141,12 +157,14 @@ std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog
   wanted.handles = options.handles == "kernel"  ? HandleKind::kKernel
                    : options.handles == "table" ? HandleKind::kTable
                                                 : HandleKind::kAny;
-  wanted.report = [&log](const std::string& what) { log.write(blob::LogLevel::kWarning, what); };
-  wanted.inform = [&notes](const std::string& what) { notes.write(what); };
-  wanted.report_mount = [&log](const std::string& what) { log.write(blob::LogLevel::kInfo, what); };
+  wanted.report = [&log](const std::string& what) { log.write(LogKind::kExportReport, what); };
+  wanted.inform = [&log](const std::string& what) { log.write(LogKind::kExportNote, what); };
+  wanted.report_event = [&log](nfs::Event event, const std::string& what) {
+    log.write(kind_of(event), what);
+  };
   auto exporter = nfs::Exporter::open(std::move(wanted));
   if (!exporter) fail(kUsage, exporter.error());
-  for (const std::string& note : (*exporter)->notes()) log.write(blob::LogLevel::kWarning, note);
+  for (const std::string& note : (*exporter)->notes()) log.write(LogKind::kSetting, note);
   return std::move(*exporter);
 }
 

@@ -1,9 +1,15 @@
 #include "tools/serve_options.h"
 
+#include "tools/log_kinds.h"
 #include "tools/serve_watch.h"
 
 namespace rpcrdma::tools {
 namespace {
+
+std::string problem_with_log_levels(const std::string& text) {
+  const auto levels = LogLevels::parse(text);
+  return levels ? std::string() : levels.error();
+}
 
 constexpr const char* kServeFooter =
     "Prints one line, `ready rdma://ADDR:PORT`, when it accepts connections; with --tcp-port,\n"
@@ -24,9 +30,13 @@ constexpr const char* kServeFooter =
     "DIR/.uploads; one that is over is forgotten after --upload-idle, one that finds no room at "
     "once.\n"
     "\n"
-    "The log has a line for each connection, change and error: time, level, peer and what "
-    "happened.\n"
-    "Of each level it writes 100 lines at once and 20 a second; what is left out is counted.\n"
+    "The log has a line for each connection, change and error: time, level, subsystem, peer and "
+    "what\n"
+    "happened. "
+    "Peers cause at most 200 lines a minute, and those of one kind hide no others; what is left "
+    "out\n"
+    "is counted within a minute. At debug, there are 100 lines at once of each kind, and 20 a "
+    "second.\n"
     "\n"
     "With --ready-port, GET http://ADDR:PORT/ready is answered 200 as long as work is taken: what "
     "keeps\n"
@@ -112,8 +122,14 @@ void ServeOptions::add_store_to(Command& command) {
       {"--log-level",
        &log_level,
        "the messages for standard error: none, error, warning, info (connections and changes as "
-       "well), debug (everything)",
-       {.choices = "none|error|warning|info|debug"}},
+       "well), debug (everything); of a subsystem as in info,nfs=debug,connections=error. The "
+       "subsystems are serve, connections, nfs, blob, security and rpcbind",
+       {.check = problem_with_log_levels, .type = "LEVEL[,SUBSYSTEM=LEVEL...]"}},
+      {"--log-format",
+       &log_format,
+       "text, with the time in front; json, an object a line; journal, with the priority in front "
+       "as systemd reads it; auto: journal if standard error goes there, else text",
+       {.choices = "auto|text|json|journal"}},
   });
 }
 

@@ -41,6 +41,7 @@ struct ServeOptions {
   bool no_sync = false;
   double upload_idle_s = 600;
   std::string log_level = "info";
+  std::string log_format = "auto";
   std::string security;  // empty: sys
   std::string keytab;    // empty: the system's
 

@@ -15,8 +15,6 @@
 namespace rpcrdma::tools {
 namespace {
 
-using blob::LogLevel;
-
 constexpr std::array<std::string_view, 4> kTaken = {"--nfs", "--export", "--exports",
                                                     "--log-level"};
 
@@ -47,9 +45,9 @@ void ServeReload::run() {
     problem = error.what();
   }
   if (problem.empty()) {
-    log_.write(LogLevel::kInfo, "read the settings again");
+    log_.write(LogKind::kState, "read the settings again");
   } else {
-    log_.write(LogLevel::kError,
+    log_.write(LogKind::kFailure,
                fmt::format("the settings were read again, and stay as they were: {}", problem));
   }
   systemd::report_ready(problem.empty() ? "serving"
@@ -58,7 +56,7 @@ void ServeReload::run() {
 
 std::string ServeReload::take(const ServeOptions& again) {
   if (std::string problem = take_exports(again); !problem.empty()) return problem;
-  log_.set_level(log_level(again.log_level));
+  log_.set_levels(*LogLevels::parse(again.log_level));
   note_others(again);
   return {};
 }
@@ -77,7 +75,7 @@ std::string ServeReload::take_exports(const ServeOptions& again) {
   }
   auto notes = exporter_->set_exports(std::move(exports));
   if (!notes) return notes.error();
-  for (const std::string& note : *notes) log_.write(LogLevel::kWarning, note);
+  for (const std::string& note : *notes) log_.write(LogKind::kSetting, note);
   return {};
 }
 
@@ -94,7 +92,7 @@ void ServeReload::note_others(const ServeOptions& again) {
   add_missing(now, before);
   for (const std::string_view each : kTaken) changed.erase(std::string(each));
   if (changed.empty()) return;
-  log_.write(LogLevel::kWarning,
+  log_.write(LogKind::kSetting,
              fmt::format("changed, and taken with the next restart: {}", fmt::join(changed, ", ")));
 }
 

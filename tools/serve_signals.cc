@@ -45,8 +45,9 @@ std::array<int, 2> pipe_ends{-1, -1};
 
 }  // namespace
 
-ServeSignals::ServeSignals(Server& server, std::function<void()> reload)
-    : reload_(std::move(reload)) {
+ServeSignals::ServeSignals(Server& server, std::function<void()> reload,
+                           std::function<void()> stopping)
+    : reload_(std::move(reload)), stopping_(std::move(stopping)) {
   if (::pipe2(pipe_ends.data(), O_CLOEXEC) != 0 ||
       ::fcntl(pipe_ends[1], F_SETFL, O_NONBLOCK) != 0) {
     throw std::system_error(errno, std::generic_category(), "making a pipe for signals");
@@ -95,6 +96,7 @@ void ServeSignals::run() {
         break;
       case Word::kStop:
         systemd::report_stopping();
+        stopping_();
         break;
       case Word::kEnd:
         return;

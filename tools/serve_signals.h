@@ -13,9 +13,9 @@ namespace rpcrdma::tools {
 // Handles the signals of this process as long as it lives; there is one of these at a time.
 class ServeSignals {
  public:
-  // `reload` runs on a thread of this object, at each SIGHUP that comes while none is under way.
-  // The server outlives it.
-  ServeSignals(Server& server, std::function<void()> reload);
+  // `reload` runs on a thread of this object, at each SIGHUP that comes while none is under way,
+  // and `stopping` there when the server was asked to stop. The server outlives it.
+  ServeSignals(Server& server, std::function<void()> reload, std::function<void()> stopping);
   // Waits for a reload that is under way.
   ~ServeSignals();
   ServeSignals(const ServeSignals&) = delete;
@@ -27,7 +27,7 @@ class ServeSignals {
  private:
   void run();
 
-  const std::function<void()> reload_;
+  const std::function<void()> reload_, stopping_;
   std::thread thread_;
 };
 

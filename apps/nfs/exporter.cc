@@ -41,7 +41,8 @@ Tell named(const Tell& tell, const std::string& name) {
 
 Exporter::Exporter(const HandleKey& key, ExporterOptions options)
     : options_(std::move(options)), table_(key), nfs_(table_), mount_(table_) {
-  mount_.set_report(options_.report_mount);
+  mount_.set_report(options_.report_event);
+  nfs_.set_report(options_.report_event);
 }
 Exporter::~Exporter() = default;
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "nfs/events.h"
 #include "nfs/export_table.h"
 #include "nfs/exports.h"
 #include "nfs/lock_service.h"
@@ -46,9 +47,8 @@ struct ExporterOptions {
   std::function<void(const std::string&)> report{};
   // Takes notes of what is no trouble, from any thread, each second perhaps. May be empty.
   std::function<void(const std::string&)> inform{};
-  // Takes a sentence about each mount, unmount and refused mount, on any thread of the server. May
-  // be empty.
-  std::function<void(const std::string&)> report_mount{};
+  // Takes mounts, refusals and errors of the storage (events.h). May be empty.
+  ReportEvent report_event{};
 };
 
 class Exporter {

@@ -41,13 +41,44 @@ mountstat3 status_of(nfs3::nfsstat3 status) {
   return found != kPairs.end() ? found->to : mountstat3::MNT3ERR_SERVERFAULT;
 }
 
+void tell(const ReportEvent& report, Event event, const rpcrdma::CallContext& context,
+          std::string_view what) {
+  if (report) report(event, fmt::format("{} {}", context.peer_address(), what));
+}
+
+// Says why a path below an export is not mounted.
+const char* reason_of(mountstat3 status) {
+  struct Reason {
+    mountstat3 status;
+    const char* text;
+  };
+  static constexpr std::array<Reason, 6> kReasons{{
+      {mountstat3::MNT3ERR_NOENT, "there is no such directory in the export"},
+      {mountstat3::MNT3ERR_NOTDIR, "this is no directory"},
+      {mountstat3::MNT3ERR_ACCES,
+       "its path leads out of the export, or to where the server may not look"},
+      {mountstat3::MNT3ERR_INVAL, "its path has too many symbolic links"},
+      {mountstat3::MNT3ERR_NAMETOOLONG, "its path is too long"},
+      {mountstat3::MNT3ERR_IO, "the storage of the export reports an error"},
+  }};
+  const auto found = std::ranges::find(kReasons, status, &Reason::status);
+  return found != kReasons.end() ? found->text : "the server could not look it up";
+}
+
 // Walks from the export's directory down to the one that is to be mounted, a component at a time.
 // Follows symbolic links as a process on the server would, and never out of the export.
 class Walk {
  public:
+  // `asked` is the path as the client gave it, `path` what is left of it below the export.
   Walk(rpcrdma::Answer<mount3::mountres3> answer, ServedExport& served, const HandleKey& key,
-       std::string_view path, const std::vector<rpcrdma::Protection>& security)
-      : answer_(std::move(answer)), served_(served), key_(key), path_(path) {
+       const ReportEvent& report, std::string_view asked, std::string_view path,
+       const std::vector<rpcrdma::Protection>& security)
+      : answer_(std::move(answer)),
+        served_(served),
+        key_(key),
+        report_(report),
+        asked_(asked),
+        path_(path) {
     here_.data = served_.files->root();
     for (const rpcrdma::Protection each : security) {
       flavors_.push_back(static_cast<int>(each));
@@ -141,13 +172,18 @@ class Walk {
     return {};
   }
 
-  void refuse(mountstat3 error) { answer_.succeed(refusal(error)); }
+  void refuse(mountstat3 error) {
+    tell(report_, Event::kMountRefused, answer_.context(),
+         fmt::format("may not mount {}: {}", asked_, reason_of(error)));
+    answer_.succeed(refusal(error));
+  }
 
   void end(const nfs3::GETATTR3res& results) {
-    if (!results.resok()) return answer_.succeed(refusal(status_of(results.status())));
+    if (!results.resok()) return refuse(status_of(results.status()));
     if (results.resok()->obj_attributes.type != nfs3::ftype3::NF3DIR) {
-      return answer_.succeed(refusal(mountstat3::MNT3ERR_NOTDIR));
+      return refuse(mountstat3::MNT3ERR_NOTDIR);
     }
+    tell(report_, Event::kMount, answer_.context(), fmt::format("mounts {}", asked_));
     mount3::mountres3 mounted;
     mounted.set_mountinfo({served_.handles.seal(here_.data).data, flavors_});
     answer_.succeed(mounted);
@@ -158,6 +194,8 @@ class Walk {
   rpcrdma::Answer<mount3::mountres3> answer_;
   ServedExport& served_;
   const HandleKey& key_;
+  const ReportEvent& report_;
+  const std::string asked_;
   std::string path_;
   std::vector<int> flavors_;  // of its calls (RFC 2623 §2.7)
   std::size_t at_ = 0;
@@ -183,7 +221,7 @@ void MountService::MOUNTPROC3_MNT(Answer<mount3::mountres3> answer, mount3::dirp
     if (rules != nullptr) security = rules->security;
   });
   const auto refuse = [&](mountstat3 status, const char* why) {
-    report(answer.context(), fmt::format("may not mount {}: {}", arg1, why));
+    report(Event::kMountRefused, answer.context(), fmt::format("may not mount {}: {}", arg1, why));
     answer.succeed(refusal(status));
   };
   if (served == nullptr) return refuse(mountstat3::MNT3ERR_NOENT, "there is no such export");
@@ -197,8 +235,8 @@ void MountService::MOUNTPROC3_MNT(Answer<mount3::mountres3> answer, mount3::dirp
       return refuse(mountstat3::MNT3ERR_INVAL, "its path has a component that means another one");
     }
   }
-  report(answer.context(), fmt::format("mounts {}", arg1));
-  Walk::go_on(std::make_unique<Walk>(std::move(answer), *served, exports_.key(), rest, *security));
+  Walk::go_on(std::make_unique<Walk>(std::move(answer), *served, exports_.key(), report_, arg1,
+                                     rest, *security));
 }
 
 void MountService::MOUNTPROC3_DUMP(Answer<mount3::mountlist> answer) {
@@ -206,12 +244,12 @@ void MountService::MOUNTPROC3_DUMP(Answer<mount3::mountlist> answer) {
 }
 
 void MountService::MOUNTPROC3_UMNT(Answer<void> answer, mount3::dirpath arg1) {
-  report(answer.context(), fmt::format("unmounts {}", arg1));
+  report(Event::kMount, answer.context(), fmt::format("unmounts {}", arg1));
   answer.succeed();
 }
 
 void MountService::MOUNTPROC3_UMNTALL(Answer<void> answer) {
-  report(answer.context(), "unmounts everything");
+  report(Event::kMount, answer.context(), "unmounts everything");
   answer.succeed();
 }
 
@@ -232,8 +270,9 @@ void MountService::MOUNTPROC3_EXPORT(Answer<mount3::exports> answer) {
   answer.succeed(list);
 }
 
-void MountService::report(const rpcrdma::CallContext& context, std::string_view what) const {
-  if (report_) report_(fmt::format("{} {}", context.peer_address(), what));
+void MountService::report(Event event, const rpcrdma::CallContext& context,
+                          std::string_view what) const {
+  tell(report_, event, context, what);
 }
 
 }  // namespace nfs

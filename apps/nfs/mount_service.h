@@ -2,26 +2,22 @@
 #ifndef RPCRDMA_NFS_MOUNT_SERVICE_H_
 #define RPCRDMA_NFS_MOUNT_SERVICE_H_
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "mount3.h"
+#include "nfs/events.h"
 #include "nfs/export_table.h"
 
 namespace nfs {
 
 class MountService final : public mount3::MOUNT_V3_Service {
  public:
-  // Takes a sentence about each mount, unmount and refused mount, on any thread of the server. May
-  // be empty.
-  using Report = std::function<void(const std::string&)>;
-
   // The table outlives it.
   explicit MountService(ExportTable& exports) : exports_(exports) {}
-  // Call before the server runs.
-  void set_report(Report report) { report_ = std::move(report); }
+  // Reports each mount, unmount and refused mount. Call before the server runs.
+  void set_report(ReportEvent report) { report_ = std::move(report); }
 
  private:
   template <class R>
@@ -34,10 +30,10 @@ class MountService final : public mount3::MOUNT_V3_Service {
   void MOUNTPROC3_UMNTALL(Answer<void> answer) override;
   void MOUNTPROC3_EXPORT(Answer<mount3::exports> answer) override;
 
-  void report(const rpcrdma::CallContext& context, std::string_view what) const;
+  void report(Event event, const rpcrdma::CallContext& context, std::string_view what) const;
 
   ExportTable& exports_;
-  Report report_;
+  ReportEvent report_;
 };
 
 }  // namespace nfs

@@ -63,7 +63,9 @@ INSTANTIATE_TEST_SUITE_P(Of, Paths, testing::Values("kernel", "table"),
 TEST_P(Paths, MountsAndRefusedMountsAreReportedWithTheirReasons) {
   std::vector<std::string> reports;  // the server has one thread, and answers each call afterwards
   nfs::ExporterOptions options;
-  options.report_mount = [&reports](const std::string& what) {
+  options.report_event = [&reports](nfs::Event event, const std::string& what) {
+    const bool is_refused = what.find("may not") != std::string::npos;
+    EXPECT_EQ(event, is_refused ? nfs::Event::kMountRefused : nfs::Event::kMount);
     reports.push_back(what.substr(what.find(' ') + 1));
   };
   begin(std::move(options));
@@ -71,6 +73,7 @@ TEST_P(Paths, MountsAndRefusedMountsAreReportedWithTheirReasons) {
   EXPECT_EQ(client.MOUNTPROC3_MNT("/none").value().fhs_status(), mountstat3::MNT3ERR_NOENT);
   EXPECT_EQ(client.MOUNTPROC3_MNT("/elsewhere").value().fhs_status(), mountstat3::MNT3ERR_ACCES);
   EXPECT_EQ(client.MOUNTPROC3_MNT("/data/../x").value().fhs_status(), mountstat3::MNT3ERR_INVAL);
+  EXPECT_EQ(client.MOUNTPROC3_MNT("/data/gone").value().fhs_status(), mountstat3::MNT3ERR_NOENT);
   EXPECT_TRUE(client.MOUNTPROC3_UMNT("/data"));
   EXPECT_TRUE(client.MOUNTPROC3_UMNTALL());
   EXPECT_THAT(
@@ -78,6 +81,7 @@ TEST_P(Paths, MountsAndRefusedMountsAreReportedWithTheirReasons) {
       ElementsAre("mounts /data", "may not mount /none: there is no such export",
                   "may not mount /elsewhere: the rules of the export have no such client",
                   "may not mount /data/../x: its path has a component that means another one",
+                  "may not mount /data/gone: there is no such directory in the export",
                   "unmounts /data", "unmounts everything"));
 }
 

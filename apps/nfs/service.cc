@@ -1,5 +1,7 @@
 #include "nfs/service.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -30,7 +32,7 @@ rpcrdma::AuthStatus NfsService::check_credential(
 
 nfsstat3 NfsService::find_target(const rpcrdma::CallContext& context, ExportId id,
                                  Target& target) const {
-  return exports_.read([&](const ExportList& exports) {
+  const nfsstat3 status = exports_.read([&](const ExportList& exports) {
     const ExportList::Entry* const entry = exports.find(id);
     // The key made the handle, so the export existed once.
     if (entry == nullptr) return nfsstat3::NFS3ERR_STALE;
@@ -41,6 +43,45 @@ nfsstat3 NfsService::find_target(const rpcrdma::CallContext& context, ExportId i
     target = {entry->served, rules->is_read_only, std::move(*caller)};
     return nfsstat3::NFS3_OK;
   });
+  if (!report_) return status;
+  if (status == nfsstat3::NFS3ERR_ACCES) report_denial(context, id);
+  const rpcrdma::Caller& who = context.caller();
+  if (status == nfsstat3::NFS3_OK && !who.principal.empty() && who.user == nullptr) {
+    report_nobody(context, target);
+  }
+  return status;
+}
+
+void NfsService::report_denial(const rpcrdma::CallContext& context, ExportId id) const {
+  const std::string name = exports_.read([&](const ExportList& exports) {
+    const ExportList::Entry* const entry = exports.find(id);
+    return entry != nullptr ? entry->rules.name : std::string();
+  });
+  report_(Event::kCallDenied,
+          fmt::format("{} may not use {}: its rules have no such client, or take other protection",
+                      context.peer_address(), name));
+}
+
+void NfsService::report_nobody(const rpcrdma::CallContext& context, const Target& target) const {
+  const std::string_view principal = context.caller().principal;
+  if (!nobodies_.add(principal)) return;
+  report_(
+      Event::kMappedToNobody,
+      fmt::format("{} calls as {}, which is no user of this machine and is mapped to nobody "
+                  "(uid {}) in {}",
+                  context.peer_address(), principal, target.caller.uid, target.served->made.name));
+}
+
+void NfsService::report_failure(const rpcrdma::CallContext& context, const ServedExport& served,
+                                nfsstat3 status) const {
+  const bool is_full = status == nfsstat3::NFS3ERR_NOSPC || status == nfsstat3::NFS3ERR_DQUOT;
+  if (!is_full && status != nfsstat3::NFS3ERR_IO) return;
+  const char* const why = status == nfsstat3::NFS3ERR_NOSPC   ? "there is no space left"
+                          : status == nfsstat3::NFS3ERR_DQUOT ? "the quota of its user is used up"
+                                                              : "its storage reports an error";
+  report_(is_full ? Event::kFull : Event::kStorageFailed,
+          fmt::format("{}: {} (procedure {} of {})", served.made.name, why,
+                      context.procedure().number, context.peer_address()));
 }
 
 nfsstat3 NfsService::open(const rpcrdma::CallContext& context, nfs3::nfs_fh3& handle,
@@ -102,11 +143,15 @@ void NfsService::serve(rpcrdma::Answer<typename Procedure<kNumber>::Results> ans
   }
   if constexpr (requires { P::limit_room(args); }) has_room = answer.reserve(P::limit_room(args));
   if (!has_room) return answer.succeed(failed<Results>(nfsstat3::NFS3ERR_JUKEBOX));
-  target.served->files->start(Request<P>{std::move(target.caller), std::move(args), into,
-                                         [answer = std::move(answer)](Results results) mutable {
-                                           P::complete(results);
-                                           answer.succeed(results);
-                                         }});
+  target.served->files->start(Request<P>{
+      std::move(target.caller), std::move(args), into,
+      [this, served = target.served, answer = std::move(answer)](Results results) mutable {
+        P::complete(results);
+        if (report_ && results.status() != nfsstat3::NFS3_OK) {
+          report_failure(answer.context(), *served, results.status());
+        }
+        answer.succeed(results);
+      }});
 }
 
 template <std::uint32_t... kIndices>

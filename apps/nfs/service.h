@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "nfs/events.h"
 #include "nfs/export_table.h"
 #include "nfs/procedures.h"
 #include "nfs3.h"
@@ -19,6 +20,9 @@ class NfsService final : public rpcrdma::Service {
  public:
   // The table outlives the service.
   explicit NfsService(ExportTable& exports) : exports_(exports) {}
+  // Reports denied calls, principals mapped to nobody, and errors of the storage. Call before the
+  // server runs.
+  void set_report(ReportEvent report) { report_ = std::move(report); }
 
  private:
   // The export of a call, and the caller as the export's rules see it.
@@ -33,6 +37,11 @@ class NfsService final : public rpcrdma::Service {
                       Target& target) const;
   nfs3::nfsstat3 find_target(const rpcrdma::CallContext& context, ExportId id,
                              Target& target) const;
+  void report_denial(const rpcrdma::CallContext& context, ExportId id) const;
+  void report_nobody(const rpcrdma::CallContext& context, const Target& target) const;
+  // Reports errors that are the storage's own.
+  void report_failure(const rpcrdma::CallContext& context, const ServedExport& served,
+                      nfs3::nfsstat3 status) const;
   // Makes the checks of the procedure's row in procedures.h.
   template <class Procedure>
   nfs3::nfsstat3 admit(const rpcrdma::CallContext& context, typename Procedure::Args& args,
@@ -50,6 +59,8 @@ class NfsService final : public rpcrdma::Service {
   void call(rpcrdma::CallContext& context) override;
 
   ExportTable& exports_;
+  ReportEvent report_;
+  mutable RecentNames nobodies_;  // principals that were reported
 };
 
 }  // namespace nfs

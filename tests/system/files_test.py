@@ -362,7 +362,7 @@ class FilesTest(CommandFixture):
 
     def test_log_level_is_obeyed(self):
         self.assertEqual(self.log_of("--log-level", "none"), "")
-        self.assertIn(" debug 127.0.0.1:", self.log_of("--log-level", "debug"))
+        self.assertIn(" debug connections: 127.0.0.1:", self.log_of("--log-level", "debug"))
         self.assertNotIn(" info ", self.log_of("--log-level", "warning"))
 
     def test_log_says_what_went_wrong(self):
@@ -371,8 +371,8 @@ class FilesTest(CommandFixture):
         server = self.serve("--log-level", "warning", preexec_fn=limit_file_size)
         self.assertEqual(run("put", server.url, self.file("big", 2 << 20)).returncode, 1)
         _, _, errors = server.stop()
-        self.assertRegex(errors, r"error writing the upload of big: File too large")
-        self.assertRegex(errors, r"warning 127\.0\.0\.1:\d+ sending data failed: no space left")
+        self.assertRegex(errors, r"error blob: writing the upload of big: File too large")
+        self.assertRegex(errors, r"warning blob: 127\.0\.0\.1:\d+ sending data failed: no space left")
 
     def test_server_lives_when_nobody_reads_its_log(self):
         ours, theirs = os.pipe()

@@ -94,7 +94,7 @@ class NegotiatedTest(CommandFixture):
         self.said("ls", self.blob, "--ird", "6")
         self.server.send_signal(signal.SIGTERM)
         _, log = self.server.communicate(timeout=BOUND_S)
-        self.assertRegex(log, r"debug 127\.0\.0\.1:\d+ negotiated: siwarp, 9 credits, inline up to 4096 bytes out and 4096 in, "
+        self.assertRegex(log, r"debug connections: 127\.0\.0\.1:\d+ negotiated: siwarp, 9 credits, inline up to 4096 bytes out and 4096 in, "
                               r"remote invalidation, MPA CRC, RDMA Reads at a time: 3 of the peer \(IRD\), 6 of this side")
 
     def test_depths_out_of_range_are_refused(self):

@@ -70,6 +70,11 @@ class NfsKrb5Test(CommandFixture):
             made = run("mkdir", "--sec", "krb5i", f"{url}/of-{user}")
             self.assertEqual(made.returncode, 0, made.stderr)
             self.assertEqual((self.data / f"of-{user}").stat().st_uid, uid)
+            self.assertEqual(run("ls", "--sec", "krb5i", url).returncode, 0)
+        _, _, log = self.servers[0].stop()
+        nobodies = [line for line in log.splitlines() if "is mapped to nobody (uid 65534) in /data" in line]
+        self.assertEqual(len(nobodies), 1, "a line for each principal, and not for each call")
+        self.assertRegex(nobodies[0], f" info security: .* calls as {STRANGER}@")
 
     def test_says_which_flavors_an_export_takes(self):
         for url in self.serve_exports("sec=krb5i:krb5p"):

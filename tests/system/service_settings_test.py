@@ -51,6 +51,7 @@ SAMPLES = {
     "sec": ('"sys:krb5"', ["--sec=sys:krb5"]),
     "keytab": ('"{key}"', ["--keytab={key}"]),
     "log-level": ('"debug"', ["--log-level=debug"]),
+    "log-format": ('"json"', ["--log-format=json"]),
     "provider": ('"siwarp"', ["--provider=siwarp"]),
     "registration": ('"per-call"', ["--registration=per-call", "--provider=auto"]),
     "crc": ('"off"', ["--crc=off"]),
