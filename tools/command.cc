@@ -295,6 +295,7 @@ ClientOptions ClientSettings::client_options() {
       std::max(std::chrono::milliseconds(1),
                std::chrono::duration_cast<std::chrono::milliseconds>(options.call_timeout)));
   options.reconnect.enabled = may_reconnect && !no_reconnect;
+  options.reconnect.repeats_calls = repeats_calls;
   options.reconnect.delay_max = std::chrono::seconds(1);  // somebody is watching
   if (has_stats) options.on_end = note_stats;
   if (security != "sys") {

@@ -60,6 +60,7 @@ struct ClientSettings {
   bool has_timeout = false;  // on the command line
   bool may_reconnect = false;
   bool no_reconnect = false;
+  bool repeats_calls = true;  // those under way when the connection is lost
   bool step_up = false;
   bool show_characteristics = false;
   // --verbose says the terms of the connection, or also what the command does.

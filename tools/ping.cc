@@ -7,7 +7,9 @@
 
 #include "nfs/client/url.h"
 #include "tools/command.h"
+#include "tools/interrupt.h"
 #include "tools/nfs_commands.h"
+#include "tools/ping_loop.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -16,16 +18,21 @@ namespace {
 struct PingSettings {
   ClientSettings client;
   NfsSettings nfs;
-  std::uint32_t count = 100;
+  std::uint32_t count = 0;
+  bool has_count = false;
+  double interval_s = 1;
+  bool has_interval = false;
   bool is_ready = false;  // whether it takes work, and nothing else
 };
 
-// The time-out of each call without --timeout: short, since a load balancer may have to send
-// clients elsewhere soon.
+// The time-out of each call without --timeout, of a server that is asked whether it is ready, or
+// watched: short, since a load balancer may have to send clients elsewhere soon, and since somebody
+// is watching.
 constexpr double kReadyTimeout_s = 5;
 
+constexpr const char* kInterruptedLine = "rpcrdma: interrupted before there was a connection\n";
+
 void measure(PingSettings& settings) {
-  settings.client.common.refuse({"--mount-port"}, "NFS URLs, with --ready");
   using Clock = std::chrono::steady_clock;
   auto client = settings.client.connect();
   std::vector<std::uint64_t> samples_ns;
@@ -61,6 +68,51 @@ void measure(PingSettings& settings) {
       settings.count, settings.client.program, settings.client.version, connection.peer_address,
       connection.provider_name, connection.protocol_version, latency.min_us, latency.avg_us,
       latency.p50_us, latency.p99_us, latency.p999_us, latency.max_us);
+}
+
+void print_summary(const PingSettings& settings, const Client& client, PingLoop& loop) {
+  const ConnectionInfo connection = client.connection();
+  const Latency latency = loop.samples().latency();
+  if (settings.client.common.json) {
+    return print_json({{"peer", connection.peer_address},
+                       {"provider", connection.provider_name},
+                       {"program", settings.client.program},
+                       {"version", settings.client.version},
+                       {"rpcrdma_version", connection.protocol_version},
+                       {"count", loop.calls()},
+                       {"lost", loop.lost()},
+                       {"latency", to_json(latency)},
+                       {"counters", to_json(client.counters())}});
+  }
+  fmt::print("\n{} NULL calls to program {} version {}, {} lost\n", loop.calls(),
+             settings.client.program, settings.client.version, loop.lost());
+  if (loop.samples().count() == 0) return;
+  fmt::print("  min {:.1f}  avg {:.1f}  p50 {:.1f}  p99 {:.1f}  max {:.1f} us\n", latency.min_us,
+             latency.avg_us, latency.p50_us, latency.p99_us, latency.max_us);
+}
+
+// Shows each call and goes on when some are lost, until the calls are made or somebody has seen
+// enough.
+void watch(PingSettings& settings) {
+  Interrupt interrupt(kInterruptedLine, kNoConnection);
+  if (!settings.client.has_timeout) settings.client.timeout_s = kReadyTimeout_s;
+  // A call that was repeated later would say nothing of the time between.
+  settings.client.may_reconnect = true;
+  settings.client.repeats_calls = false;
+  auto client = settings.client.connect();
+  interrupt.wait_for_it();
+  PingLoop loop(
+      *client,
+      {.procedure = {settings.client.program, settings.client.version, 0},
+       .calls_max = settings.count,
+       .interval = std::chrono::nanoseconds(static_cast<std::int64_t>(settings.interval_s * 1e9)),
+       .json = settings.client.common.json},
+      interrupt);
+  loop.run();
+  print_summary(settings, *client, loop);
+  if (loop.samples().count() > 0) return;
+  if (loop.last_error()) fail(*loop.last_error(), "no call was answered", *client);
+  fail(kFailed, "no call was answered");
 }
 
 void say_ready(const PingSettings& settings, const std::string& url) {
@@ -118,7 +170,9 @@ void ask_if_ready(PingSettings& settings) {
 }
 
 void ping(PingSettings& settings) {
-  settings.is_ready ? ask_if_ready(settings) : measure(settings);
+  if (settings.is_ready) return ask_if_ready(settings);
+  settings.client.common.refuse({"--mount-port"}, "NFS URLs, with --ready");
+  settings.has_count && !settings.has_interval ? measure(settings) : watch(settings);
 }
 
 }  // namespace
@@ -134,18 +188,29 @@ void add_ping(Command& program) {
        "program number (default: the blob program)",
        {.hides_default = true}},
       {"--version", &settings.client.version, "program version"},
-      {"--count", &settings.count, "calls, one after the other", {.range = {1, 100'000'000}}},
+      {"--count",
+       &settings.count,
+       "make so many calls, one right after the other, and print their times alone; without it, "
+       "calls are made until Ctrl-C or SIGTERM, with a line for each and a summary at the end",
+       {.range = {1, 100'000'000}, .hides_default = true, .is_given = &settings.has_count}},
+      {"--interval",
+       &settings.interval_s,
+       "seconds from one call to the next; with --count, there is a line for each as well. A call "
+       "without an answer is given up after --timeout, 5 unless it is given, and counted as lost",
+       {.range = {0.001, 86400.0}, .is_given = &settings.has_interval}},
       {"--ready",
        &settings.is_ready,
        "say whether the server takes work, and exit 0 if it does: of an nfs+rdma:// or nfs+tcp:// "
        "URL its export is mounted, and asked for its space, at each server that is named; else "
        "NULL is called once. --timeout is of each call, and 5 unless it is given; with --json "
        "there is a line for each server",
-       {.excludes = "--count"}},
+       {.excludes = "--count|--interval"}},
   });
   settings.nfs.add_mount_to(command);
   command.set_footer(
       "Example, a Linux NFS server: rpcrdma ping rdma://HOST --program 100003 --version 3\n"
+      "It goes on until Ctrl-C; for scripts there is --count N. Exit status 0: some call was "
+      "answered.\n"
       "A program that its host's rpcbind knows: rpcrdma ping HOST --program N --version V\n"
       "Which of several gateways take work: rpcrdma ping --ready nfs+rdma://HOST1,HOST2/EXPORT");
 }

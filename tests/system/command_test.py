@@ -243,7 +243,7 @@ class CommandTest(CommandFixture):
                 self.assertEqual(digest(self.served / f"copy{i}"), digest(path))
             silent.settimeout(BOUND_S)
             self.assertEqual(silent.recv(1), b"", "closed when its time is over")
-        self.assertEqual(run("ping", server.url).returncode, 0)
+        self.assertEqual(run("ping", server.url, "--count", 10).returncode, 0)
 
     def test_connections_is_a_bound_for_tcp_as_well(self):
         server = self.serve("--tcp-port", "0", "--connections", "70")
@@ -411,7 +411,7 @@ class CommandTest(CommandFixture):
             wait_until(moving)
             client.kill()
             client.wait(timeout=BOUND_S)
-            self.assertEqual(run("ping", server.url).returncode, 0, "the server lives")
+            self.assertEqual(run("ping", server.url, "--count", 10).returncode, 0, "the server lives")
         small = self.file("small", 100000)
         self.assertEqual(run("put", server.url, small).returncode, 0)
         self.assertEqual(server.stop()[0], 0)
@@ -454,7 +454,7 @@ class CommandTest(CommandFixture):
 
     def test_threads_share_the_connections(self):
         server = self.serve("--threads", "3", "--tcp-port", "0", "--capture", self.root / "threads.pcapng")
-        self.assertEqual(run("ping", server.url).returncode, 0)  # it serves, and not only listens
+        self.assertEqual(run("ping", server.url, "--count", 10).returncode, 0)  # it serves, and not only listens
         threads = {pathlib.Path(f"/proc/{server.process.pid}/task/{task}/comm").read_text().strip()
                    for task in os.listdir(f"/proc/{server.process.pid}/task")}
         self.assertLessEqual({"rpcrdma-1", "rpcrdma-2"}, threads)
@@ -486,12 +486,12 @@ class CommandTest(CommandFixture):
         self.assertGreaterEqual(int(files[3]), 200, files)
         few = self.serve("--connections", "30", "--provider", "siwarp", preexec_fn=allow(32, 32))
         # The sanitizer for virtual calls needs descriptors of its own the first time it sees a class.
-        self.assertEqual(run("ping", few.url).returncode, 0)
+        self.assertEqual(run("ping", few.url, "--count", 10).returncode, 0)
         silent = [socket.create_connection(("127.0.0.1", few.port)) for _ in range(40)]
         wait_until(lambda: len(os.listdir(f"/proc/{few.process.pid}/fd")) == 32)
         for each in silent:
             each.close()
-        self.assertEqual(run("ping", few.url).returncode, 0, "there is room again")
+        self.assertEqual(run("ping", few.url, "--count", 10).returncode, 0, "there is room again")
         self.assertIn("RLIMIT_NOFILE", few.stop()[2])
 
     def test_missing_file_and_bad_names(self):
