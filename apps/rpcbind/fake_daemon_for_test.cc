@@ -58,12 +58,31 @@ void FakeDaemon::call(CallContext& context) {
     if (!read) return context.fail(AcceptStatus::kGarbageArgs);
     argument = *read;
   }
-  const auto results = execute(procedure, argument);
+  const bool is_mapper = context.procedure().version == rpcbind::PMAPVERS;
+  const auto results = is_mapper && procedure == rpcbind::PMAPPROC_DUMP && !nonsense
+                           ? mappings()
+                           : execute(procedure, argument);
   if (!context.reserve_results(static_cast<std::uint32_t>(results.size()))) {
     return context.fail(AcceptStatus::kSystemErr);
   }
   context.results().xdr().opaque_fixed(results);
   context.succeed();
+}
+
+std::vector<std::byte> FakeDaemon::mappings() const {
+  rpcbind::pmap_list list;
+  for (const auto& [key, entry] : entries) {
+    const auto endpoint = from_universal("tcp", entry.r_addr);
+    list.push_back(
+        {{entry.r_prog, entry.r_vers,
+          static_cast<std::uint32_t>(entry.r_netid == "tcp" ? rpcbind::IPPROTO_TCP_NUMBER
+                                                            : rpcbind::IPPROTO_UDP_NUMBER),
+          endpoint ? endpoint->port : 70000U}});
+  }
+  std::vector<std::byte> results(rpcbind::encoded_size_pmap_list(list));
+  MessageWriter writer(results);
+  rpcbind::encode_pmap_list(list, writer);
+  return results;
 }
 
 std::vector<std::byte> FakeDaemon::execute(std::uint32_t procedure, const rpcbind::rpcb& argument) {

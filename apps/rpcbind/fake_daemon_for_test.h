@@ -35,6 +35,7 @@ class FakeDaemon : private Service {
  private:
   const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override;
   void call(CallContext& context) override;
+  std::vector<std::byte> mappings() const;  // of a port mapper, which knows ports alone
   std::vector<std::byte> execute(std::uint32_t procedure, const rpcbind::rpcb& argument);
 
   std::vector<CallContext*> held_;

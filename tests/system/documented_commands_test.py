@@ -33,6 +33,8 @@ REFUSED = {
     "rpcrdma serve --blob /srv/files --sec krb5p": KERBEROS,
     "rpcrdma cp -r --sec krb5p tree nfs+rdma://host.example/srv/data/": KERBEROS,
     "rpcrdma serve --blob files --listen 0.0.0.0 --port 0 --rpcbind &": RPCBIND,
+    "rpcrdma programs HOST": RPCBIND,
+    "rpcrdma programs rdma://HOST:PORT": "HOST:PORT is no one's: programs_test.py does the same",
     "rpcrdma ls HOST": RPCBIND,
     "rpcrdma ping HOST --program N --version V": RPCBIND,
     "rpcrdma ping rdma://HOST --rpcrdma-version 2 --request rbsiz=64k@5": "goes on until Ctrl-C: ping_test.py does the same",

@@ -132,6 +132,21 @@ class RpcbindTest(unittest.TestCase):
         self.assertEqual(self.registered(), {})
         self.assertIn("is the server running, and registered?", self.refused(1, "ping", "127.0.0.1"))
 
+    def test_programs_lists_what_rpcinfo_lists(self):
+        _, port = self.serve("--rpcbind", "--listen", "127.0.0.1")
+        listed = subprocess.run([RPCINFO], capture_output=True, text=True, timeout=BOUND_S, check=True).stdout
+        expected = sorted(tuple(line.split()[:4]) for line in listed.splitlines()[1:])
+        for host in ("127.0.0.1", "tcp://127.0.0.1:111", "tcp://127.0.0.1", "unix:///run/rpcbind.sock"):
+            result = run("programs", host, "--json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            programs = json.loads(result.stdout)["programs"]
+            self.assertEqual(sorted((str(each["program"]), str(each["version"]), each["netid"], each["address"])
+                                    for each in programs), expected)
+            self.assertIn(("blob", f"127.0.0.1:{port}", "superuser"),
+                          [(each["name"], each["endpoint"], each["owner"]) for each in programs])
+        self.stop_rpcbind()
+        self.assertIn("is rpcbind running there", self.refused(3, "programs", "127.0.0.1"))
+
     def test_files_move_with_a_host_alone(self):
         self.serve("--rpcbind", "--listen", "127.0.0.1")
         path = self.root / "file"
