@@ -14,6 +14,10 @@ case ${1:-base} in
   # What debian/control builds with, and lintian.
   deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev) ;;
   abi) packages=(abigail-tools xz-utils) ;;
+                   libmicrohttpd-dev libsystemd-dev systemd systemtap-sdt-dev) ;;
+  # What debian/control builds with, and lintian.
+  deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev
+                 systemtap-sdt-dev) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
   mutants) packages=(ccache) ;;
   fuzz)  packages=(clang libclang-rt-dev llvm) ;;

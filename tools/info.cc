@@ -49,7 +49,7 @@ struct Feature {
   const char* remedy;  // names what to install
 };
 
-constexpr std::array<Feature, 6> kFeatures = {
+constexpr std::array<Feature, 7> kFeatures = {
     {{"verbs", "RDMA devices", RPCRDMA_WITH_VERBS != 0,
       "install libibverbs-dev and librdmacm-dev, and build again"},
      {"kerberos", "RPCSEC_GSS with Kerberos 5 (--sec)", RPCRDMA_WITH_KRB5 != 0,
@@ -62,6 +62,9 @@ constexpr std::array<Feature, 6> kFeatures = {
       "install libsystemd-dev, and build again"},
      {"metrics", "a page for a monitoring system (serve --metrics)", RPCRDMA_WITH_HTTP != 0,
       "install libmicrohttpd-dev, and build again"}}};
+     {"probes", "probes for bpftrace, perf and SystemTap", RPCRDMA_WITH_PROBES != 0,
+      "install systemtap-sdt-dev, and build again"},
+     {"metrics", "counters for a monitoring system", false, "this version has none"}}};
 
 Json features_json() {
   Json all = Json::object();

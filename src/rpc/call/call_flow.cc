@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/assert.h"
+#include "base/probes.h"
 #include "rpc/call/call_causes.h"
 #include "rpc/call/client_impl.h"
 #include "rpc/call/sealing.h"
@@ -76,6 +77,7 @@ std::optional<Error> CallFlow::send(CallSlot& slot) {
   if (steps_.has_steps() && !slot.is_whole) [[unlikely]]
     return seal(slot);
   steps_.seal_plain(slot.step);
+  probes::client_call_sent(this, static_cast<std::uint32_t>(slot.xid));
   return carrier_->send(slot);
 }
 
@@ -101,6 +103,7 @@ std::optional<Error> CallFlow::send_sealed(CallSlot& slot) {
     slot.step.call_xid = slot.xid;
     calls_.set_xid(slot, prepared_.draw_xid());
   }
+  probes::client_call_sent(this, static_cast<std::uint32_t>(slot.xid));
   return carrier_->send(slot);
 }
 
@@ -121,12 +124,14 @@ bool CallFlow::send_own(std::chrono::nanoseconds timeout, ReplyCallback&& callba
 inline void CallFlow::complete(std::uint32_t index) {
   CallSlot& slot = calls_[index];
   slot.state = State::kEnded;
+  probes::client_call_ended(this, static_cast<std::uint32_t>(slot.xid), 1);
   if (slot.blocking) return;
   ReplyCallback callback = std::move(slot.callback);
   callback(client_.make_reply(index));
 }
 
 void CallFlow::handle_reply(std::uint32_t index, std::optional<Error>&& error) {
+  probes::client_call_reply(this, static_cast<std::uint32_t>(calls_[index].xid));
   if (steps_.has_steps() && !calls_[index].is_whole) [[unlikely]]
     return open_reply(index, std::move(error));
   if (error) return fail(index, std::move(*error));
@@ -163,6 +168,7 @@ void CallFlow::fail(std::uint32_t index, Error error, bool is_answer) {
   CallSlot& slot = calls_[index];
   if (is_answer && !calls_.is_own(index)) history_.note_answer();
   carrier_->take_back(slot);
+  probes::client_call_ended(this, static_cast<std::uint32_t>(slot.xid), 0);
   if (slot.blocking) {
     slot.error = std::move(error);
     slot.state = State::kFailed;

@@ -2,10 +2,18 @@
 
 #include <utility>
 
+#include "base/probes.h"
+
 namespace rpcrdma::rpc {
+
+// A client that took a connection over has no addresses.
+std::string_view Connector::address() const noexcept {
+  return at_ < addresses_.size() ? std::string_view(addresses_[at_]) : std::string_view();
+}
 
 Expected<void, Error> Connector::begin(std::vector<std::string> addresses) {
   addresses_ = std::move(addresses);
+  probes::client_connection_opened(&flow_, address());
   auto begun = maker_.begin(addresses_[at_]);
   if (!options_.enabled || !options_.retries_first) return begun;
   flow_.history().note_going_on();
@@ -30,6 +38,7 @@ void Connector::maintain(bool is_up) {
   }
   if (is_up && !was_up_) {
     was_up_ = true;
+    probes::client_connection_ready(&flow_, address());
     flow_.history().note_going_on();
     maker_.handle_up();
   }
@@ -49,6 +58,7 @@ bool Connector::may_send(std::uint32_t calls_in_flight) noexcept {
 void Connector::handle_loss() {
   forget_losses_if_heard();
   const Error loss = maker_.loss();
+  probes::client_connection_lost(&flow_, address());
   // A server that never took the connection may be full, or may be none: it is not asked more often
   // for that, and its end says nothing about the calls.
   const bool was_taken = was_up_ && maker_.is_taken();
@@ -78,6 +88,7 @@ void Connector::blame_lonely_call(const Error& loss) {
 void Connector::try_next() {
   handle_begun();
   if (!std::exchange(stays_, false)) at_ = (at_ + 1) % addresses_.size();
+  probes::client_connection_opened(&flow_, address());
   if (auto begun = maker_.begin(addresses_[at_]); !begun) {
     return handle_failure(std::move(begun.error().cause));
   }

@@ -79,6 +79,7 @@ class Connector {
   void handle_failure(std::string cause);
 
  private:
+  std::string_view address() const noexcept;  // of the server; for probes
   static constexpr std::uint32_t kLossesBeforeSuspicion = 2;
 
   void handle_loss();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/probes.h"
 #include "rpc/call/call_causes.h"
 #include "rpc/call/call_flow.h"
 #include "rpc/call/client_impl.h"
@@ -49,6 +50,8 @@ Expected<Call, Error> PreparedCalls::prepare(const Procedure& procedure,
   }
   calls.take();
   init(slot, procedure);
+  probes::client_call_prepared(&flow_, static_cast<std::uint32_t>(slot.xid), slot.procedure.program,
+                               slot.procedure.version, slot.procedure.number);
   return flow_.client_.make_call(index);
 }
 

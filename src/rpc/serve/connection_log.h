@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/probes.h"
 #include "rpcrdma/options.h"
 
 namespace rpcrdma::rpc {
@@ -53,6 +54,7 @@ class ConnectionLog {
   }
   void refuse(std::string_view peer, const Error& error) {
     ++refused_;
+    probes::server_connection_refused(peer);
     tell({.kind = ConnectionEvent::Kind::kRefused, .peer = peer, .error = &error});
   }
   // Refuses a connection that was admitted.
@@ -64,15 +66,18 @@ class ConnectionLog {
   // Reports a connection that was admitted.
   void open(std::string_view peer) {
     ++opened_;
+    probes::server_connection_opened(peer);
     tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer});
   }
   // Reports that the set-up of a connection is complete.
   void note_ready(std::string_view peer, const ConnectionTerms& terms) {
+    probes::server_connection_ready(peer);
     tell({.kind = ConnectionEvent::Kind::kReady, .peer = peer, .terms = &terms});
   }
   // Reports the end of a connection. `error`: null if it ended in order.
   void end(std::string_view peer, Transport transport, const Error* error, bool was_reset_at_rest,
            const TransferCounters& counters) {
+    probes::server_connection_ended(peer, counters.calls, error == nullptr ? 1 : 0);
     const bool is_empty = leave(transport);
     if (error != nullptr) ++lost_;
     tell({.kind = ConnectionEvent::Kind::kEnded,

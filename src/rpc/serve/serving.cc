@@ -3,16 +3,36 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/probes.h"
 
 namespace rpcrdma::rpc {
+namespace {
+
+inline void note_received(const void* call, const oncrpc::CallHeader& header) noexcept {
+  probes::server_call_received(call, static_cast<std::uint32_t>(header.xid),
+                               header.procedure.program, header.procedure.version,
+                               header.procedure.number);
+}
+
+// In the callers of send_results(): GCC takes a probe for so many instructions that it no longer
+// inlined what has one.
+inline void note_answered(const void* call, const oncrpc::CallHeader& header,
+                          AcceptStatus status) noexcept {
+  probes::server_call_answered(call, static_cast<std::uint32_t>(header.xid),
+                               static_cast<std::uint32_t>(status));
+}
+
+}  // namespace
 
 // --- Before it is executed ---------------------------------------------------------------------
 
 bool Serving::admit(IncomingCall& call, Bytes message) {
   call.is_unanswered_ = true;
   const Verdict verdict = call.admit(registry_, message, refusal_);
-  if (verdict == Verdict::kAccepted) [[likely]]
+  if (verdict == Verdict::kAccepted) [[likely]] {
+    note_received(&call, call.header_);
     return true;
+  }
   handle_verdict(call, verdict);
   return false;
 }
@@ -74,6 +94,7 @@ void Serving::execute(IncomingCall& call) {
     return answer(call);  // NULL, RFC 5531 §12: always answers
   }
   has_served_ = true;
+  probes::server_call_executed(&call, static_cast<std::uint32_t>(call.header_.xid));
   call.service_->call(call);
 }
 
@@ -112,7 +133,10 @@ void Serving::go_on(IncomingCall& call) {
     return;
   }
   const Verdict verdict = call.finish_accept(registry_, refusal_);
-  if (verdict == Verdict::kAccepted) return carrier_.handle_admitted(call);
+  if (verdict == Verdict::kAccepted) {
+    note_received(&call, call.header_);
+    return carrier_.handle_admitted(call);
+  }
   handle_verdict(call, verdict);
 }
 
@@ -196,6 +220,7 @@ void Serving::answer(IncomingCall& call) {
     ++steps_;
     return;
   }
+  note_answered(&call, call.header_, call.status_);
   static constexpr WrappedResults kNotWrapped{};
   send_results(call, kNotWrapped);
 }
@@ -203,6 +228,7 @@ void Serving::answer(IncomingCall& call) {
 // Sends an answer that is sealed.
 void Serving::send_sealed(IncomingCall& call) {
   if (!call.why_ending().empty()) return end_connection(call);
+  note_answered(&call, call.header_, call.status_);
   const WrappedResults wrapped = call.take_wrapped();
   send_results(call, wrapped);
 }
