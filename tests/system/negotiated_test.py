@@ -52,7 +52,8 @@ class NegotiatedTest(CommandFixture):
             "get": ["get", blob, "name", self.root / "got"], "ls": ["ls", blob], "rm": ["rm", blob, "name"],
             "cat": ["cat", f"{nfs}/file"], "cp": ["cp", f"{nfs}/file", self.root / "copied"],
             "stat": ["stat", f"{nfs}/file"], "mkdir": ["mkdir", f"{nfs}/made"], "mv": ["mv", f"{nfs}/file", f"{nfs}/moved"],
-            "df": ["df", nfs], "bench": ["bench", blob, "--cases", "null_qd1", "--seconds", ".01", "--rounds", "1"],
+            "df": ["df", nfs], "programs": ["programs", blob],
+            "bench": ["bench", blob, "--cases", "null_qd1", "--seconds", ".01", "--rounds", "1"],
         }
 
     def test_each_client_command_says_it(self):
