@@ -123,7 +123,10 @@ TEST(ListingOfAServer, ComesOverRdmaAndTcp) {
 
 TEST(ListedProgramTest, HasAnAddressThatCanBeTyped) {
   const auto text = [](const char* netid, const char* address) {
-    return endpoint_text({.netid = netid, .address = address});
+    ListedProgram listed;
+    listed.netid = netid;
+    listed.address = address;
+    return endpoint_text(listed);
   };
   EXPECT_EQ(text("tcp", "192.0.2.1.8.1"), "192.0.2.1:2049");
   EXPECT_EQ(text("udp", "192.0.2.1.0.111"), "192.0.2.1:111");
