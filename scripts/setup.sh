@@ -10,14 +10,11 @@ case ${1:-base} in
                    libgtest-dev libgmock-dev libtomlplusplus-dev python3 libibverbs-dev librdmacm-dev libkrb5-dev) ;;
   check) packages=(clang libclang-rt-dev llvm lld tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
                    rpcbind iproute2 strace krb5-kdc krb5-admin-server krb5-user
-                   libmicrohttpd-dev libsystemd-dev systemd prometheus) ;;
-  # What debian/control builds with, and lintian.
-  deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev) ;;
-  abi) packages=(abigail-tools xz-utils) ;;
-                   libmicrohttpd-dev libsystemd-dev systemd systemtap-sdt-dev) ;;
+                   libmicrohttpd-dev libsystemd-dev systemd systemtap-sdt-dev prometheus) ;;
   # What debian/control builds with, and lintian.
   deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev
-                 systemtap-sdt-dev) ;;
+                  systemtap-sdt-dev) ;;
+  abi) packages=(abigail-tools xz-utils) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
   mutants) packages=(ccache) ;;
   fuzz)  packages=(clang libclang-rt-dev llvm) ;;

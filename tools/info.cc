@@ -61,10 +61,9 @@ constexpr std::array<Feature, 7> kFeatures = {
      {"systemd", "states and sockets of a service (serve)", RPCRDMA_WITH_SYSTEMD != 0,
       "install libsystemd-dev, and build again"},
      {"metrics", "a page for a monitoring system (serve --metrics)", RPCRDMA_WITH_HTTP != 0,
-      "install libmicrohttpd-dev, and build again"}}};
+      "install libmicrohttpd-dev, and build again"},
      {"probes", "probes for bpftrace, perf and SystemTap", RPCRDMA_WITH_PROBES != 0,
-      "install systemtap-sdt-dev, and build again"},
-     {"metrics", "counters for a monitoring system", false, "this version has none"}}};
+      "install systemtap-sdt-dev, and build again"}}};
 
 Json features_json() {
   Json all = Json::object();

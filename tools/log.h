@@ -45,6 +45,8 @@ class StderrLog final : public blob::Log {
   // Writes how many lines of each kind were left out, a minute after the first of them. Call it
   // about each second: the next line of that kind may come much later, or never.
   void report_left_out();
+  // Returns whether lines of this kind are written at all; from any thread.
+  bool takes(LogKind kind) const noexcept;
   // Changes the levels, from any thread.
   void set_levels(const LogLevels& levels) noexcept;
 
@@ -61,7 +63,6 @@ class StderrLog final : public blob::Log {
     Time since{};  // the first of them
   };
 
-  bool takes(LogKind kind) const noexcept;
   bool may_write(LogKind kind, Time now);
   void leave_out(LogKind kind, Time now);
   void put_left_out(LogKind kind, Time now);

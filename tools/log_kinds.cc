@@ -18,7 +18,7 @@ using enum LogKind;
 constexpr std::array<std::string_view, 5> kLevelNames = {"none", "error", "warning", "info",
                                                          "debug"};
 constexpr std::array<std::string_view, kSubsystems> kSubsystemNames = {
-    "serve", "connections", "nfs", "blob", "security", "rpcbind"};
+    "serve", "connections", "nfs", "blob", "security", "rpcbind", "calls"};
 
 // Lines that this machine or its administrator causes: no peer can make them many.
 constexpr LogRate kOwn = {60, 60, false};
@@ -56,6 +56,7 @@ constexpr std::array<LogKindFacts, kLogKinds> kFacts = {{
     {kKeysMissing, kSecurity, LogLevel::kWarning, kOwn, "missing keys"},
     {kRegistrationFailed, kRpcbind, LogLevel::kWarning, kOwn, "failed registrations"},
     {kRegistrationLeft, kRpcbind, LogLevel::kError, kOwn, "registrations left behind"},
+    {kCall, kCalls, LogLevel::kDebug, kDebug, "calls"},
 }};
 
 constexpr bool facts_are_in_order() {

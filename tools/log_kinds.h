@@ -14,8 +14,16 @@
 namespace rpcrdma::tools {
 
 // The parts of the server that have a level each.
-enum class Subsystem : std::uint8_t { kServe, kConnections, kNfs, kBlob, kSecurity, kRpcbind };
-inline constexpr std::size_t kSubsystems = 6;
+enum class Subsystem : std::uint8_t {
+  kServe,
+  kConnections,
+  kNfs,
+  kBlob,
+  kSecurity,
+  kRpcbind,
+  kCalls
+};
+inline constexpr std::size_t kSubsystems = 7;
 
 // The kinds of lines. A kind has its own allowance, so that one that a peer causes as often as it
 // likes hides no other.
@@ -46,8 +54,9 @@ enum class LogKind : std::uint8_t {
   kKeysMissing,
   kRegistrationFailed,
   kRegistrationLeft,
+  kCall,
 };
-inline constexpr std::size_t kLogKinds = 26;
+inline constexpr std::size_t kLogKinds = 27;
 
 // How many lines of a kind are written: `at_once`, and then as many as come in with time.
 struct LogRate {

@@ -162,6 +162,26 @@ blob::StoreOptions store_options(const ServeOptions& options, StderrLog& log) {
   return store;
 }
 
+void log_call(StderrLog& log, const CallReport& call) {
+  const auto us = [](std::chrono::nanoseconds time) {
+    return static_cast<double>(time.count()) / 1e3;
+  };
+  const std::string name = call.name.empty() ? fmt::format("procedure {}", call.procedure.number)
+                                             : std::string(call.name);
+  const std::string form = call.is_long           ? "Long Call"
+                           : call.read_chunks > 0 ? fmt::format("{} Read chunks", call.read_chunks)
+                                                  : "no Read chunk";
+  const char* const status =
+      call.status == AcceptStatus::kSuccess ? "" : ", refused by its service";
+  log.write(
+      LogKind::kCall,
+      fmt::format("{} XID {:#010x} {} of program {} version {}: {}, {} bytes of arguments, {} "
+                  "of results, {:.1f} us ({:.1f} in the service, {:.1f} for memory){}",
+                  call.peer, call.xid, name, call.procedure.program, call.procedure.version, form,
+                  call.arguments_size, call.results_size, us(call.time), us(call.service_time),
+                  us(call.memory_wait), status));
+}
+
 void log_connection(StderrLog& log, const ConnectionEvent& event) {
   switch (event.kind) {
     case ConnectionEvent::Kind::kOpened:
@@ -230,6 +250,11 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   server.measures_calls = options.stat_socket != "none" || !options.metrics.empty();
   server.drain_timeout = milliseconds(options.drain_s);
   server.on_connection = [&log](const ConnectionEvent& event) { log_connection(log, event); };
+  // Who looks for one call begins with that: to report each takes its time, also from calls whose
+  // lines are left out.
+  if (log.takes(LogKind::kCall)) {
+    server.on_call = [&log](const CallReport& call) { log_call(log, call); };
+  }
   return server;
 }
 

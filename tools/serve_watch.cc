@@ -117,7 +117,7 @@ void ServeWatch::open_socket(const ServeOptions& options, StderrLog& log) {
     const std::string why =
         fmt::format("cannot listen at {} for `rpcrdma top`: {}", path, error.code().message());
     if (!options.stat_socket.empty()) fail(kFailed, why);
-    log.write(blob::LogLevel::kDebug, why);
+    log.write(LogKind::kSetting, why);
   }
 }
 

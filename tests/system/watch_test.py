@@ -353,6 +353,27 @@ class TopTest(WatchFixture):
         self.assertTrue(before)
 
 
+class CallLogTest(WatchFixture):
+    def test_each_call_has_a_line_where_calls_are_at_debug(self):
+        server = self.exported("--log-level", "warning,calls=debug")
+        path = self.file("file", 300_000)
+        self.assertEqual(run("cp", path, server.nfs + "/file").returncode, 0)
+        self.assertEqual(run("cat", server.nfs_tcp + "/file").returncode, 0)
+        status, _, errors = server.stop()
+        self.assertEqual(status, 0)
+        lines = [line for line in errors.splitlines() if " calls: " in line]
+        write = next(line for line in lines if "NFSPROC3_WRITE" in line)
+        self.assertRegex(write, r" debug calls: 127\.0\.0\.1:\d+ XID 0x[0-9a-f]{8} NFSPROC3_WRITE of program 100003 version 3: "
+                                r"1 Read chunks, 300\d{3} bytes of arguments, \d+ of results, \d+\.\d us \(\d+\.\d in the service")
+        read = next(line for line in lines if "NFSPROC3_READ " in line)
+        self.assertRegex(read, r"no Read chunk, \d+ bytes of arguments, 300\d{3} of results")
+
+    def test_calls_have_no_lines_at_info(self):
+        server = self.exported()
+        self.assertEqual(run("ls", server.nfs).returncode, 0)
+        self.assertNotIn(" calls: ", server.stop()[2])
+
+
 class ClientStatsTest(WatchFixture):
     def stats(self, *arguments, status=0):
         done = run(*arguments, "--stats")
