@@ -320,12 +320,21 @@ void Command::add_settings(std::vector<std::string>& words) const {
     if (std::ranges::count(parser.not_in_file, name) > 0) {
       throw CLI::ConfigError(fmt::format("{}: '{}' is for the command line", place, each.name));
     }
-    if (parser.app->get_option_no_throw(name) == nullptr || name == "--help") {
+    const CLI::Option* const taker = parser.app->get_option_no_throw(name);
+    if (taker == nullptr || name == "--help") {
       throw CLI::ConfigError(fmt::format("{}: there is no setting '{}'{}", place, each.name,
                                          nearest_option(each.name, "")));
     }
     if (std::ranges::any_of(words, [&](const auto& word) { return has_name(word, name); }))
       continue;
+    // CLI11 would take the next setting for the value.
+    if (std::ranges::count(each.values, "") > 0) {
+      throw CLI::ConfigError(
+          fmt::format("{}: '{}' is empty; leave it out for its default", place, each.name));
+    }
+    // A flag that is not set is as if the file did not name it: no rule applies to it.
+    const bool is_flag = taker->get_items_expected_max() == 0;
+    if (is_flag && each.values == std::vector<std::string>{"false"}) continue;
     parser.places[name] = place;
     for (const std::string& value : each.values) added.push_back(fmt::format("{}={}", name, value));
   }

@@ -250,8 +250,8 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log) {
   server.measures_calls = options.stat_socket != "none" || !options.metrics.empty();
   server.drain_timeout = milliseconds(options.drain_s);
   server.on_connection = [&log](const ConnectionEvent& event) { log_connection(log, event); };
-  // Who looks for one call begins with that: to report each takes its time, also from calls whose
-  // lines are left out.
+  // Only a server that begins with that reports calls: to report each takes its time, also of calls
+  // whose lines are left out.
   if (log.takes(LogKind::kCall)) {
     server.on_call = [&log](const CallReport& call) { log_call(log, call); };
   }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nfs/export_table.h"
 #include "nfs/plug_in.h"
 #include "tools/serve_nfs.h"
 #include "tools/text.h"
@@ -135,7 +136,8 @@ void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exp
     for (const char* const home : {"/home", "/root", "/run/user"}) {
       is_at_home = is_at_home || path == home || path.starts_with(std::string(home) + "/");
     }
-    fmt::print("{}={}\n", is_read_only ? "ReadOnlyPaths" : "ReadWritePaths", unit_path(directory));
+    // With the dash, a directory that serving makes below /var/lib/rpcrdma needs not be there yet.
+    fmt::print("{}=-{}\n", is_read_only ? "ReadOnlyPaths" : "ReadWritePaths", unit_path(directory));
   };
   if (!options.directory.empty()) allow(options.directory, options.read_only);
   for (const nfs::Export& each : exports) {
@@ -159,6 +161,9 @@ void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exp
 void check_serving(const ServeOptions& options, StderrLog& log) {
   std::vector<nfs::Export> exports;
   if (options.nfs.is_wanted()) exports = exports_of(options.nfs, log);
+  if (const std::string problem = nfs::problem_with_names(exports); !problem.empty()) {
+    fail(kUsage, problem);
+  }
   check_directories(options, exports);
   if (options.prints_unit) return print_unit(options, exports);
   print_check(options, exports);

@@ -25,6 +25,10 @@ namespace fs = std::filesystem;
 
 // Returns the directory in which a program keeps state that has to outlast it.
 fs::path state_directory() {
+  // That of the service, whoever its user is: the same key as before, also with User=.
+  if (const char* const given = std::getenv("STATE_DIRECTORY"); given != nullptr && *given == '/') {
+    return std::string(given, std::strcspn(given, ":"));
+  }
   if (::geteuid() == 0) return "/var/lib/rpcrdma";
   if (const char* const state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
     return fs::path(state) / "rpcrdma";

@@ -196,6 +196,27 @@ class SettingsFile(ServiceFixture):
         self.check("--config", self.settings)
 
 
+class Values(ServiceFixture):
+    def test_setting_that_is_empty_is_refused_and_takes_no_other(self):
+        for name in ("keytab", "blob", "sec", "log-level"):
+            self.write(f'nfs = ["{{served}}"]\n{name} = ""\nlisten = "0.0.0.0"\n')
+            self.refused(f"line 2: '{name}' is empty", "--check", "--config", self.settings)
+
+    def test_flag_that_is_false_is_as_if_it_were_not_there(self):
+        self.write('nfs = ["{served}"]\n')
+        plain = self.check("--config", self.settings)
+        self.write('nfs = ["{served}"]\nread-only = false\nno-sync = false\nrpcbind = false\n')
+        self.assertEqual(self.check("--config", self.settings), plain)
+        self.write('nfs = ["{served}"]\nrpcbind = false\nrpcbind-daemon = "/run/x"\n')
+        self.refused("--rpcbind", "--check", "--config", self.settings)
+
+    def test_key_of_handles_is_that_of_the_service_whoever_its_user_is(self):
+        state = self.root / "state"
+        state.mkdir()
+        self.started('nfs = ["{served}"]\nnfs-tcp-port = 0\n', env={**os.environ, "STATE_DIRECTORY": f"{state}:/nowhere"})
+        self.assertTrue((state / "handle-key").exists())
+
+
 class Check(ServiceFixture):
     def test_says_what_would_be_served_and_changes_nothing(self):
         words = ("--nfs={served}:ro,all_squash,name=/x,client=192.0.2.0/24", "--blob={other}/blobs")
@@ -211,11 +232,14 @@ class Check(ServiceFixture):
         self.refused("there is nothing to serve", "--check")
         self.refused("--unit requires --check", "--blob={served}", "--unit")
 
+    def test_two_exports_of_one_name_cannot_be_served(self):
+        self.refused("'/x'", "--check", "--nfs={served}:name=/x", "--nfs={other}:name=/x")
+
     def test_unit_has_the_directories_and_the_user(self):
         text = self.check("--unit", "--nfs={served}:ro", "--nfs={other}", "--blob={other}/b%")
-        self.assertIn(f'ReadOnlyPaths="{self.served}"\n', text)
-        self.assertIn(f'ReadWritePaths="{self.other}"\n', text)
-        self.assertIn(f'ReadWritePaths="{self.other}/b%%"\n', text)
+        self.assertIn(f'ReadOnlyPaths=-"{self.served}"\n', text)
+        self.assertIn(f'ReadWritePaths=-"{self.other}"\n', text)
+        self.assertIn(f'ReadWritePaths=-"{self.other}/b%%"\n', text)
         self.assertNotIn("User=", text)
         self.assertIn("User=rpcrdma\n", self.check("--unit", "--blob={served}"))
         self.assertIn("User=rpcrdma\n", self.check("--unit", "--nfs={served}:all_squash"))
