@@ -78,6 +78,18 @@ class ExportReload : public ::testing::Test {
   std::unique_ptr<Exporter> exporter_;
 };
 
+TEST_F(ExportReload, ListThatCannotBeServedBindsNoNames) {
+  fs::create_directory(top_ / "c");
+  EXPECT_FALSE(
+      exporter_->set_exports({made("a:rw,name=/a"), made("b:rw,name=/y"), made("none:rw")}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"/a", "/b"}));
+  const auto again = exporter_->set_exports({made("a:rw,name=/a"), made("c:rw,name=/y")});
+  EXPECT_TRUE(again) << again.error();
+  const auto twice = exporter_->set_exports({made("a:rw,name=/a"), made("b:rw,name=/a")});
+  ASSERT_FALSE(twice);
+  EXPECT_NE(twice.error().find("another name"), std::string::npos) << twice.error();
+}
+
 TEST_F(ExportReload, RulesFollowAndTheHandlesStay) {
   const ExportId id = first()->id;
   ASSERT_EQ(refusal({made("a:ro,name=/a"), made("b:rw,name=/b")}), "");

@@ -7,19 +7,20 @@ namespace nfs {
 
 // --- ExportList --------------------------------------------------------------------------------
 
+std::string problem_with_names(const std::vector<Export>& exports) {
+  std::vector<std::string_view> names;
+  for (const Export& each : exports) names.push_back(each.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  return twice == names.end()
+             ? std::string()
+             : "'" + std::string(*twice) + "' is exported already; give it another name";
+}
+
 rpcrdma::Expected<ExportList, std::string> ExportList::make(std::vector<Entry> entries) {
   ExportList list;
   list.entries_ = std::move(entries);
-  std::vector<std::string_view> names;
-  for (const Entry& each : list.entries_) {
-    names.push_back(each.rules.name);
-    list.by_id_.emplace_back(each.served->id, &each);
-  }
-  std::ranges::sort(names);
-  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
-    return rpcrdma::Unexpected<std::string>("'" + std::string(*twice) +
-                                            "' is exported already; give it another name");
-  }
+  for (const Entry& each : list.entries_) list.by_id_.emplace_back(each.served->id, &each);
   std::ranges::sort(list.by_id_, {}, &std::pair<ExportId, const Entry*>::first);
   const auto same =
       std::ranges::adjacent_find(list.by_id_, {}, &std::pair<ExportId, const Entry*>::first);

@@ -27,6 +27,9 @@ struct ServedExport {
   std::unique_ptr<FileSystem> files;
 };
 
+// Returns what is wrong with the names of exports: two have the same. Empty: nothing.
+std::string problem_with_names(const std::vector<Export>& exports);
+
 // The exports at one time, each with its rules. Never changes once it is published.
 class ExportList {
  public:
@@ -36,7 +39,8 @@ class ExportList {
   };
 
   ExportList() = default;
-  // The text says that two exports have one name, or (once in four billion) one number.
+  // Precondition: no two exports have one name. The text says that two have one number, which
+  // happens once in four billion.
   static rpcrdma::Expected<ExportList, std::string> make(std::vector<Entry> entries);
   ExportList(ExportList&&) noexcept = default;
   ExportList& operator=(ExportList&&) noexcept = default;

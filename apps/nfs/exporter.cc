@@ -118,27 +118,47 @@ rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(Exporte
 
 rpcrdma::Expected<std::vector<std::string>, std::string> Exporter::set_exports(
     std::vector<Export> exports) {
+  if (std::string problem = problem_with_names(exports); !problem.empty()) {
+    return Unexpected<std::string>(std::move(problem));
+  }
   std::vector<std::string> notes;
   std::vector<ExportList::Entry> entries;
+  std::vector<Opened> fresh;
   const std::size_t count = exports.size();
   for (Export& each : exports) {
     for (ExportClient& client : each.clients) {
       if (client.rules.security.empty()) client.rules.security = options_.security;
     }
-    auto served = opened(each, count, notes);
-    if (!served) return Unexpected<std::string>(std::move(served.error()));
+    auto served = opened(each, count, notes, fresh);
+    if (!served) {
+      forget(std::move(fresh));
+      return Unexpected<std::string>(std::move(served.error()));
+    }
     entries.push_back({std::move(each), *served});
   }
+  // A name is bound to its directory from here on, and not by a list that could not be served.
+  for (Opened& each : fresh) table_.complete(*each.served, std::move(each.files));
   auto list = ExportList::make(std::move(entries));
   if (!list) return Unexpected<std::string>(std::move(list.error()));
   table_.publish(std::move(*list));
   return notes;
 }
 
+// Nobody has seen these yet.
+void Exporter::forget(std::vector<Opened> fresh) {
+  for (; !fresh.empty(); fresh.pop_back()) {
+    // A back end that cannot be stopped is left as it is.
+    FileSystem* const files = fresh.back().files.release();
+    if (files->stop(std::chrono::steady_clock::now())) delete files;
+    table_.forget_last();
+  }
+}
+
 // A name stays with its directory as long as the process: tables of handles go by names.
 rpcrdma::Expected<ServedExport*, std::string> Exporter::opened(const Export& wanted,
                                                                std::size_t exports,
-                                                               std::vector<std::string>& notes) {
+                                                               std::vector<std::string>& notes,
+                                                               std::vector<Opened>& fresh) {
   for (ServedExport* const each : table_.opened()) {
     const Export& made = each->made;
     if (made.name != wanted.name) continue;
@@ -159,7 +179,7 @@ rpcrdma::Expected<ServedExport*, std::string> Exporter::opened(const Export& wan
     table_.forget_last();
     return Unexpected<std::string>("cannot export " + files.error());
   }
-  table_.complete(served, std::move(*files));
+  fresh.push_back({&served, std::move(*files)});
   return &served;
 }
 

@@ -83,8 +83,16 @@ class Exporter {
   OpenedFiles open_here(const ServedExport& served, std::size_t exports,
                         std::vector<std::string>& notes);
   OpenedFiles open_elsewhere(const ServedExport& served, std::size_t exports) const;
+  // An export that was opened, and is not complete in the table yet.
+  struct Opened {
+    ServedExport* served;
+    std::unique_ptr<FileSystem> files;
+  };
+  // Adds to `fresh` what it has to open.
   rpcrdma::Expected<ServedExport*, std::string> opened(const Export& wanted, std::size_t exports,
-                                                       std::vector<std::string>& notes);
+                                                       std::vector<std::string>& notes,
+                                                       std::vector<Opened>& fresh);
+  void forget(std::vector<Opened> fresh);
 
   ExporterOptions options_;      // without its exports
   Readiness readiness_{table_};  // first: it outlives the files
