@@ -250,6 +250,9 @@ void CallFlow::go_on(CallSlot& slot, bool is_sealed) {
     error = lost_error();  // nothing goes out, of a step that was cancelled least of all
   } else if (!has_failed && slot.timeout.count() == 0) {
     error = carrier_->explain(engine::CallError::kTimedOut);
+  } else if (!has_failed && slot.step.is_cancelled) {
+    // Its connection was lost. The next one may be there already, and takes nothing half sealed.
+    error = lost_error();
   } else if (!has_failed && keeps_calls_ && !is_own && !policy_.may_send() &&
              policy_.waits_for_next()) {
     return waiting_.add(slot);

@@ -388,6 +388,17 @@ TEST_F(SealedFlowTest, CallWhoseTimeEndsDuringItsSealIsCancelledAndNotSent) {
   EXPECT_TRUE(carrier().sent.empty());
 }
 
+TEST_F(SealedFlowTest, CancelledSealGoesOverNoLaterConnection) {
+  auth.seals_later = true;
+  (void)start();
+  client().flow().cancel_sealing();
+  cut();
+  reconnect();
+  end_step();
+  EXPECT_EQ(ends, std::vector<Answer>{Errc::kConnectionLost});
+  EXPECT_TRUE(carrier().sent.empty()) << "it is sealed by half, perhaps";
+}
+
 TEST_F(SealedFlowTest, CloseCancelsASealAlsoWithoutAConnection) {
   auth.seals_later = true;
   (void)start();

@@ -86,6 +86,7 @@ class CallStep final : public AuthStep {
   void finish() override { ended_->deliver(slot_); }
 
   CallSeal seal;
+  bool is_cancelled = false;    // the seal is to end early, and may lack anything
   std::vector<Bytes> runs;      // of the arguments that are wrapped
   std::optional<Xid> call_xid;  // of the call, while its slot has that of a control message
 
@@ -123,6 +124,7 @@ class CallSteps {
     seal.peer = peer;
     seal.credential = seal.verifier = {};
     seal.is_control = seal.again = false;
+    step.is_cancelled = false;
     seal.failure.reset();
     seal.wrapped.reset();
     seal.enclosure.reset();
@@ -133,7 +135,10 @@ class CallSteps {
     }
     return count(own_->seal(seal, step));
   }
-  void cancel_soon(CallStep& step) noexcept { own_->cancel_soon(step.seal); }
+  void cancel_soon(CallStep& step) noexcept {
+    step.is_cancelled = true;
+    own_->cancel_soon(step.seal);
+  }
   // A reply has come, of which nothing is known yet.
   static void begin_reply(CallStep& step) noexcept {
     step.seal.reply_verifier = {};
