@@ -26,7 +26,7 @@ help:
 	@echo '                 scripts/mutants.py --help: some of them, or faults drawn at random'
 	@echo 'make fuzz        fuzz decoders, both machines and rpcrdma-gen, FUZZ_MINUTES=1 each'
 	@echo 'make fuzz-nfs    malformed calls to a server of NFS under strace: it opens nothing outside its exports, SECONDS=1800'
-	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12 (needs root)'
+	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12, and the first hour with the packages (needs root)'
 	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and an hour);'
 	@echo '                 LAB_ONLY=regex LAB_KERNEL=6.12 LAB_FLAGS="--list | --write-docs | --help"'
 	@echo 'make ceph        several gateways of one CephFS, which die and are drained (needs root and 10 minutes)'
@@ -135,8 +135,9 @@ doc:
 install: build
 	@cmake --install build --strip --prefix "$(or $(PREFIX),/usr/local)"
 
-fresh-root:
+fresh-root: deb
 	@tests/system/fresh_root.sh
+	@tests/system/fresh_root.sh packages build-deb
 
 # Builds what the guest needs, and the guest, and ends with make, however that ends.
 lab: setup

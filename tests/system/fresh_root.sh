@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
-# Runs the README's two commands, twice, on a clean clone in a fresh Debian 12 root.
+# Runs, in a fresh Debian 12 root, the README's two commands, twice, on a clean clone; or the first hour with the packages
+# (first_hour.sh), which `make deb` has built.
 #
-# usage: fresh_root.sh [--keep]     (root; debootstrap is installed when it is missing)
+# usage: fresh_root.sh [packages FOLDER] [--keep]     (root; debootstrap is installed when it is missing)
 #
 # The root is made in a temporary folder and removed at the end. The clone is what is committed.
 set -euo pipefail
+packages=
+if [[ ${1:-} == packages ]]; then
+  packages=$(realpath "$2")
+  shift 2
+fi
+keep=${1:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [[ $(id -u) -eq 0 ]] || { echo "fresh_root: a chroot needs root" >&2; exit 1; }
 command -v debootstrap >/dev/null ||
@@ -13,15 +20,17 @@ command -v debootstrap >/dev/null ||
 root=$(mktemp -d "${TMPDIR:-/tmp}/rpcrdma-fresh.XXXXXX")
 cleanup() {
   umount -l "$root/proc" "$root/sys" "$root/dev" 2>/dev/null || true
-  [[ ${1:-} == --keep ]] || rm -rf --one-file-system "$root"
+  [[ $keep == --keep ]] || rm -rf --one-file-system "$root"
 }
 trap 'cleanup' EXIT
 
 # The mirror that this machine uses for Debian, so that no address stands here.
 mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null |
          grep -m1 -E '/debian/?$' || true)
-echo "fresh_root: making a Debian 12 root (git and make, nothing else)"
-debootstrap --variant=minbase --include=ca-certificates,git,make bookworm "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
+include=ca-certificates,git,make
+[[ -z $packages ]] || include=ca-certificates
+echo "fresh_root: making a Debian 12 root ($include, nothing else)"
+debootstrap --variant=minbase --include="$include" bookworm "$root" ${mirror:+"$mirror"} >"$root.log" 2>&1 ||
   { tail -20 "$root.log" >&2; exit 1; }
 rm -f "$root.log"
 [[ -f /etc/apt/apt.conf.d/80proxy ]] && cp /etc/apt/apt.conf.d/80proxy "$root/etc/apt/apt.conf.d/"
@@ -29,6 +38,13 @@ cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
+if [[ -n $packages ]]; then
+  mkdir "$root/packages"
+  cp "$packages"/*.deb "$packages"/*.tar.xz tests/system/first_hour.sh "$root/packages"
+  chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin bash /packages/first_hour.sh /packages
+  echo "fresh_root: the first hour with the packages passed"
+  exit 0
+fi
 git clone --quiet . "$root/rpcrdma"
 
 in_root() { chroot "$root" /usr/bin/env -i HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
