@@ -123,7 +123,7 @@ void ServeOptions::add_store_to(Command& command) {
        &log_level,
        "the messages for standard error: none, error, warning, info (connections and changes as "
        "well), debug (everything); of a subsystem as in info,nfs=debug,connections=error. The "
-       "subsystems are serve, connections, nfs, blob, security and rpcbind",
+       "subsystems are serve, connections, nfs, blob, security, rpcbind and calls",
        {.check = problem_with_log_levels, .type = "LEVEL[,SUBSYSTEM=LEVEL...]"}},
       {"--log-format",
        &log_format,
