@@ -35,7 +35,8 @@ run "apt-get install -y -qq --no-install-recommends $packages/{rpcrdma,librpcrdm
 run "rpcrdma info | head -12"
 
 say 'A program of our own, by the README'
-tar -xf "$packages"/rpcrdma_*.tar.xz -C "$work" --wildcards '*/README.md' --strip-components=1
+dpkg-deb -x "$packages"/rpcrdma-doc_*.deb "$work/doc"
+zcat -f "$work"/doc/usr/share/doc/*/README.md* >"$work/README.md"
 sed -n '/^mkdir hello && cd hello$/,/^build\/server/p' "$work/README.md" | sed 's/ -DCMAKE_PREFIX_PATH=[^ ]*//' >"$work/hello.sh"
 (cd "$work" && run "bash -eu hello.sh | tail -1" | tee hello.txt)
 grep -qx 'hello, world' "$work/hello.txt"

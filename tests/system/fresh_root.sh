@@ -18,6 +18,7 @@ command -v debootstrap >/dev/null ||
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/rpcrdma-fresh.XXXXXX")
+chmod 755 "$root" # it is / for users that are not root
 cleanup() {
   umount -l "$root/proc" "$root/sys" "$root/dev" 2>/dev/null || true
   [[ $keep == --keep ]] || rm -rf --one-file-system "$root"
@@ -40,7 +41,7 @@ mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
 if [[ -n $packages ]]; then
   mkdir "$root/packages"
-  cp "$packages"/*.deb "$packages"/*.tar.xz tests/system/first_hour.sh "$root/packages"
+  cp "$packages"/*.deb tests/system/first_hour.sh "$root/packages"
   chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin bash /packages/first_hour.sh /packages
   echo "fresh_root: the first hour with the packages passed"
   exit 0
