@@ -223,6 +223,12 @@ void CallFlow::take_steps() {
     // A connection's first call means nothing to the next connection.
     if (calls_.is_own(index) && slot.link != history_.number()) return free(index);
     if (slot.state == State::kOpening) return handle_opened(index);
+    // The connection of a seal that was cancelled was lost, or its time is over. The next
+    // connection may be there already, and takes nothing half sealed.
+    const bool has_time = slot.deadline > round_.time();
+    if (slot.step.is_cancelled && has_time && !closing_ && !slot.step.seal.failure) {
+      return fail(index, lost_error());
+    }
     go_on(slot, true);
   });
 }
@@ -250,9 +256,6 @@ void CallFlow::go_on(CallSlot& slot, bool is_sealed) {
     error = lost_error();  // nothing goes out, of a step that was cancelled least of all
   } else if (!has_failed && slot.timeout.count() == 0) {
     error = carrier_->explain(engine::CallError::kTimedOut);
-  } else if (!has_failed && slot.step.is_cancelled) {
-    // Its connection was lost. The next one may be there already, and takes nothing half sealed.
-    error = lost_error();
   } else if (!has_failed && keeps_calls_ && !is_own && !policy_.may_send() &&
              policy_.waits_for_next()) {
     return waiting_.add(slot);
