@@ -162,7 +162,7 @@ class ServeLog(ServiceFixture):
     def test_levels_that_cannot_be_meant_are_refused(self):
         for level, text in (("loud", "--log-level takes none, error, warning, info or debug"),
                             ("info,nfss=debug", "--log-level takes SUBSYSTEM=LEVEL for serve, connections, nfs, blob, "
-                             "security, rpcbind, not 'nfss=debug' (did you mean 'nfs'?)"),
+                             "security, rpcbind, calls, not 'nfss=debug' (did you mean 'nfs'?)"),
                             ("info,debug", "--log-level takes one level for the subsystems not named")):
             self.refused(text, "--blob={served}", f"--log-level={level}")
         self.refused("--log-format takes auto, text, json or journal, not 'yaml'", "--blob={served}", "--log-format=yaml")
