@@ -31,6 +31,17 @@ def run(*arguments, **keywords):
                           check=False, **keywords)
 
 
+def receive(connection, size):
+    """Returns so many bytes of a connection that stays open."""
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise AssertionError("the peer has closed the connection")
+        data += piece
+    return data
+
+
 class Server:
     def __init__(self, directory, *arguments, port=0, **keywords):
         self.process = subprocess.Popen(

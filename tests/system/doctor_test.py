@@ -433,6 +433,18 @@ class OfTheServer(DoctorFixture):
         self.is_fine("program", "program 100003 (NFS) version 3 answers", nfs.removesuffix("/data").removeprefix("nfs+"),
                      "--program", "100003", "--version", "3")
 
+    def running(self, listener, serve):
+        """Serves on a thread until the test ends, and returns the listener's port."""
+        thread = threading.Thread(target=serve)
+        thread.start()
+
+        def stop():
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            listener.close()
+        self.addCleanup(stop)
+        return listener.getsockname()[1]
+
     def answering(self, answer):
         """The port of a server of RPC over TCP with one answer to each call: the function makes what follows the XID."""
         listener = socket.create_server(("127.0.0.1", 0))
@@ -448,15 +460,7 @@ class OfTheServer(DoctorFixture):
                         reply = answer(call)
                         if reply:
                             peer.sendall((0x80000000 + 4 + len(reply)).to_bytes(4, "big") + call[4:8] + reply)
-        thread = threading.Thread(target=serve)
-        thread.start()
-
-        def stop():
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            listener.close()
-        self.addCleanup(stop)
-        return listener.getsockname()[1]
+        return self.running(listener, serve)
 
     def test_server_of_version_four_alone_is_mounted_by_the_kernel(self):
         words = (1, 0, 0, 0, 2, 4, 4)  # REPLY, accepted, AUTH_NONE of no bytes, PROG_MISMATCH, 4 to 4
@@ -538,15 +542,7 @@ class OfTheServer(DoctorFixture):
                 each.join()
             for each in sockets:
                 each.close()
-        thread = threading.Thread(target=accept)
-        thread.start()
-
-        def stop():
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            listener.close()
-        self.addCleanup(stop)
-        return listener.getsockname()[1]
+        return self.running(listener, accept)
 
     def test_counters_of_loss_that_rise(self):
         url = self.export()["nfs+rdma"]

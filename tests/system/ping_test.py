@@ -72,7 +72,7 @@ class Ping(CommandFixture):
 
     @staticmethod
     def unread(port):
-        """The bytes that wait for whoever has this port of the loopback."""
+        """Counts the bytes that connections to this port of 127.0.0.1 have received and nobody has read."""
         rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
         return sum(int(row[4].split(":")[1], 16) for row in rows if row[1] == f"0100007F:{port:04X}" and row[3] == "01")
 

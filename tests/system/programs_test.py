@@ -6,17 +6,7 @@ import struct
 import threading
 import unittest
 
-from command_fixture import BOUND_S, CommandFixture, run
-
-
-def receive(connection, size):
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        if not piece:
-            raise AssertionError("the client has closed the connection")
-        data += piece
-    return data
+from command_fixture import BOUND_S, CommandFixture, receive, run
 
 
 class Programs(CommandFixture):

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import unittest
 
-from command_fixture import BOUND_S, COMMAND, run, wait_until
+from command_fixture import BOUND_S, COMMAND, receive, run, wait_until
 from service_settings_test import ServiceFixture
 
 MOUNT, NFS = (100005, 3), (100003, 3)
@@ -22,16 +22,6 @@ LINES_A_MINUTE = 200
 
 def opaque(data):
     return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
-
-
-def receive(connection, size):
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        if not piece:
-            raise AssertionError("the server has closed the connection")
-        data += piece
-    return data
 
 
 def call(connection, program, procedure, arguments):

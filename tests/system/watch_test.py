@@ -266,7 +266,7 @@ class TopTest(WatchFixture):
                                str(self.socket)], capture_output=True, text=True, timeout=BOUND_S, check=False)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("only the server's user and root may ask", done.stderr)
-        # Who gets past the mode of the file is still refused.
+        # The server also refuses a client that gets past the mode of the file.
         self.socket.chmod(0o666)
         done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", COMMAND, "stat",
                                str(self.socket)], capture_output=True, text=True, timeout=BOUND_S, check=False)
