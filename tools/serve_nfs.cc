@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 // Returns the directory in which a program keeps state that has to outlast it.
 fs::path state_directory() {
-  // That of the service, whoever its user is: the same key as before, also with User=.
+  // A service keeps its key where systemd says, so that User= in its unit changes no key.
   if (const char* const given = std::getenv("STATE_DIRECTORY"); given != nullptr && *given == '/') {
     return std::string(given, std::strcspn(given, ":"));
   }

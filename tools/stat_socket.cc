@@ -89,7 +89,7 @@ StatSocket::StatSocket(std::string path, Text text)
   if (::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     give_up(errno, false);
   }
-  // Nobody can connect before listen(), whatever the umask says.
+  // A socket takes no connection before listen(), so that the umask opens it to no one meanwhile.
   if (::chmod(path_.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(socket_, kWaiting) != 0) {
     give_up(errno, true);
   }

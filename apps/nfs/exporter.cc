@@ -144,7 +144,7 @@ rpcrdma::Expected<std::vector<std::string>, std::string> Exporter::set_exports(
   return notes;
 }
 
-// Nobody has seen these yet.
+// Takes back exports that no call can have seen.
 void Exporter::forget(std::vector<Opened> fresh) {
   for (; !fresh.empty(); fresh.pop_back()) {
     // A back end that cannot be stopped is left as it is.

@@ -33,12 +33,13 @@ class CallMeter {
  public:
   using Report = std::function<void(const CallReport&)>;
 
-  // `report` is perhaps empty.
-  // The clock is asked for each call, and so is no std::function.
+  // Reads the time; no std::function, whose call would cost each call of the server ten
+  // instructions.
   struct Clock {
     Instant (*now)(const void* of);
     const void* of;
   };
+  // An empty `report` reports nothing.
   CallMeter(Clock clock, const Report& report)
       : clock_(clock), report_(report), reports_(report != nullptr) {}
 
@@ -52,10 +53,10 @@ class CallMeter {
     call.read_chunks = 0;
     call.is_long = false;
   }
-  // All Read chunks of the call are here.
+  // Called when the last Read chunk of the call has come.
   [[gnu::noinline]] void note_reads(MeteredCall& call) noexcept;
-  // The call has waited for something else. The service of a call that never waits is called when
-  // that comes.
+  // Called when the call has waited for something else. A call that never waits is taken to be
+  // executed when it comes.
   void note_wait_over(MeteredCall& call) const noexcept { call.executed = latest_; }
   // Returns whether report(), which may be called behind it, has somebody to report to.
   [[gnu::noinline]] bool note_answer(const MeteredCall& call, const oncrpc::CallHeader& header,
@@ -65,7 +66,7 @@ class CallMeter {
   // Called in place of the others for a call that no service is asked to execute.
   [[gnu::noinline]] void note_refusal(const oncrpc::ReplyHeader& refusal) noexcept;
 
-  // A call waits for memory from now on, or no longer.
+  // Called when a call begins to wait for memory, and when it no longer does.
   Instant read_clock() { return latest_ = clock_.now(clock_.of); }
   [[gnu::noinline]] void note_memory_wait(MeteredCall& call,
                                           std::chrono::nanoseconds time) noexcept;
@@ -93,7 +94,7 @@ class CallMeter {
   const bool reports_;
   Instant latest_{};
   std::vector<Program> programs_;  // in the order in which they were called first
-  // Those of the call before, which are most often those of the next one.
+  // The next call is most often one of the same procedure as the call before.
   Procedure latest_procedure_{};
   ProcedureStatistics* latest_entry_ = nullptr;
   RefusalCounters refused_;
