@@ -226,7 +226,7 @@ void CallFlow::take_steps() {
     // The connection of a seal that was cancelled was lost, or its time is over. The next
     // connection may be there already, and takes nothing half sealed.
     const bool has_time = slot.deadline > round_.time();
-    if (slot.step.is_cancelled && has_time && !closing_ && !slot.step.seal.failure) {
+    if (slot.step.is_cancelled() && has_time && !closing_ && !slot.step.seal.failure) {
       return fail(index, lost_error());
     }
     go_on(slot, true);

@@ -84,15 +84,18 @@ class CallStep final : public AuthStep {
     slot_ = slot;
   }
   void finish() override { ended_->deliver(slot_); }
+  // The seal is to end early, and may lack anything.
+  bool is_cancelled() const noexcept { return is_cancelled_; }
+  void set_cancelled(bool is) noexcept { is_cancelled_ = is; }
 
   CallSeal seal;
-  bool is_cancelled = false;    // the seal is to end early, and may lack anything
   std::vector<Bytes> runs;      // of the arguments that are wrapped
   std::optional<Xid> call_xid;  // of the call, while its slot has that of a control message
 
  private:
   EndedSteps* ended_ = nullptr;
   std::uint32_t slot_ = 0;
+  bool is_cancelled_ = false;  // here, since a larger step makes each index of a CallSlot dearer
 };
 
 class CallSteps {
@@ -124,7 +127,7 @@ class CallSteps {
     seal.peer = peer;
     seal.credential = seal.verifier = {};
     seal.is_control = seal.again = false;
-    step.is_cancelled = false;
+    step.set_cancelled(false);
     seal.failure.reset();
     seal.wrapped.reset();
     seal.enclosure.reset();
@@ -136,7 +139,7 @@ class CallSteps {
     return count(own_->seal(seal, step));
   }
   void cancel_soon(CallStep& step) noexcept {
-    step.is_cancelled = true;
+    step.set_cancelled(true);
     own_->cancel_soon(step.seal);
   }
   // A reply has come, of which nothing is known yet.
