@@ -7,11 +7,13 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 
 #include "posix/reactor.h"
+#include "posix/yielding.h"
 #include "rdma/verbs/completion_owner.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/fork_guard.h"
