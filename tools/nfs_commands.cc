@@ -1,5 +1,14 @@
 #include "tools/nfs_commands.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "tools/server_stat.h"
 #include "tools/text.h"
 

@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -86,21 +88,22 @@ bool ServeSignals::is_stopping() noexcept {
 
 void ServeSignals::run() {
   for (;;) {
-    char letter = 0;
-    const auto size = ::read(pipe_ends[0], &letter, 1);
+    // Requests to reload that came while one was answered are one: each would read the same.
+    std::array<char, 512> come{};
+    const auto size = ::read(pipe_ends[0], come.data(), come.size());
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return;
-    switch (static_cast<Word>(letter)) {
-      case Word::kReload:
-        reload_();
-        break;
-      case Word::kStop:
-        systemd::report_stopping();
-        stopping_();
-        break;
-      case Word::kEnd:
-        return;
+    const std::string_view words(come.data(), static_cast<std::size_t>(size));
+    const auto has = [words](Word word) {
+      return words.find(static_cast<char>(word)) != words.npos;
+    };
+    if (has(Word::kStop)) {
+      systemd::report_stopping();
+      stopping_();
     }
+    if (has(Word::kEnd)) return;
+    // A server that ends has no use for settings, and its end would wait for names to resolve.
+    if (has(Word::kReload) && !is_draining) reload_();
   }
 }
 

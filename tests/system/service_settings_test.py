@@ -313,6 +313,44 @@ class Reload(ServiceFixture):
             self.assertIn(problem, line)
             self.assertEqual(run("ls", f"{base}/a").returncode, 0)
 
+    def hold_reload(self, process):
+        """Has the settings read again from a pipe; returns its other end, where the server waits."""
+        self.settings.unlink()
+        os.mkfifo(self.settings)
+        process.send_signal(signal.SIGHUP)
+        return open(self.settings, "w", encoding="utf-8")  # as soon as the server has it open
+
+    def test_requests_to_reload_that_come_during_one_are_one(self):
+        process, _, log = self.start("{served}:name=/a")
+        text = self.settings.read_text()
+        first = self.hold_reload(process)
+        for _ in range(50):
+            process.send_signal(signal.SIGHUP)
+        with first:
+            first.write(text)
+        wait_until(lambda: [line for line in log if "read the settings again" in line])
+        with open(self.settings, "w", encoding="utf-8") as second:
+            self.settings.unlink()
+            self.write(text)  # for a third one, which must not come
+            second.write(text)
+        wait_until(lambda: sum("read the settings again" in line for line in log) == 2)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=BOUND_S), 0)
+        self.assertEqual(sum("settings" in line for line in log), 2, log)
+
+    def test_server_that_ends_reads_no_settings(self):
+        process, _, log = self.start("{served}:name=/a")
+        text = self.settings.read_text()
+        with self.hold_reload(process) as held:
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGTERM)
+            wait_until(lambda: [line for line in log if "drain" in line or "stop" in line])
+            self.settings.unlink()
+            self.write(text)
+            held.write(text)
+        self.assertEqual(process.wait(timeout=BOUND_S), 0)
+        self.assertEqual(sum("settings" in line for line in log), 1, log)
+
     def test_level_of_the_log_follows_and_the_rest_is_named(self):
         process, urls, log = self.started('blob = "{served}"\n')
         run("ping", urls[0], "--count", "1")
