@@ -11,15 +11,15 @@
 namespace rpcrdma::gen {
 
 struct CompileOptions {
-  std::string name;                  // of the input, as messages tell it: DIR/blob.x
-  std::vector<std::string> imports;  // files that are read before it, as if it included them
+  std::string name;                    // of the input, as messages tell it: DIR/blob.x
+  std::vector<std::string> imports{};  // files that are read before it, as if it included them
   // NAME or NAME=NUMBER, as #define has them.
-  std::vector<std::string> definitions;
+  std::vector<std::string> definitions{};
   // Empty: what is included is an error.
-  FindIncluded find_included;
-  std::string namespace_name;  // empty: from the name
-  bool fields = false;         // make NAME_fields.h too
-  bool random = false;         // make NAME_random.h too, and NAME_fields.h, which it includes
+  FindIncluded find_included{};
+  std::string namespace_name{};  // empty: from the name
+  bool fields = false;           // make NAME_fields.h too
+  bool random = false;           // make NAME_random.h too, and NAME_fields.h, which it includes
 };
 
 struct Compiled {
