@@ -141,7 +141,7 @@ struct ReconnectOptions {
 // - RPCSEC_GSS (rpcrdma/gss.h);
 // - an authenticator of another flavor (rpcrdma/auth.h; null: AUTH_NONE), which serves one client
 //   and outlives it;
-// - a function that makes one for each client, which owns it.
+// - a function that makes one for each client, which owns it; if it makes none, each call fails.
 using Authentication = std::variant<std::monostate, AuthSys, gss::ClientSecurity, ClientAuth*,
                                     std::function<std::unique_ptr<ClientAuth>()>>;
 

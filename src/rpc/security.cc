@@ -34,6 +34,12 @@ std::uint64_t draw_handle() {
   return std::uint64_t{device()} << 32U | device();
 }
 
+// AUTH_NONE in its place would be less than was asked for, and nobody would know.
+Error no_authenticator() {
+  return {Errc::kSecurity, "making the authenticator of a client", "",
+          "the function in ClientOptions::auth made none; leave the option empty for AUTH_NONE"};
+}
+
 }  // namespace
 
 Expected<ClientOptions, Error> with_security(ClientOptions options, std::string_view host) {
@@ -53,7 +59,9 @@ Expected<ClientOptions, Error> with_security(ClientOptions options, std::string_
 ClientSecurity::ClientSecurity(const Authentication& wanted, std::function<Instant()> now) {
   if (const auto* given = std::get_if<ClientAuth*>(&wanted)) auth_ = *given;
   if (const auto* make = std::get_if<std::function<std::unique_ptr<ClientAuth>()>>(&wanted)) {
-    own(*make ? (*make)() : nullptr);
+    std::unique_ptr<ClientAuth> made = *make ? (*make)() : nullptr;
+    if (made == nullptr) made = std::make_unique<Refusal>(no_authenticator());
+    own(std::move(made));
   } else if (const auto* gss = std::get_if<gss::ClientSecurity>(&wanted)) {
     own(make_gss(*gss, std::move(now)));
   }

@@ -211,10 +211,10 @@ TEST_F(CallFlowTest, EachClientOwnsTheAuthenticatorThatItsOptionsMakeForIt) {
   EXPECT_TRUE(made[1]->seals.empty());
 }
 
-TEST_F(CallFlowTest, OptionsThatMakeNoAuthenticatorLeaveTheCallsPlain) {
+TEST_F(CallFlowTest, OptionsThatMakeNoAuthenticatorFailEachCallInPlaceOfSendingItPlain) {
   options.auth = []() -> std::unique_ptr<ClientAuth> { return nullptr; };
-  EXPECT_EQ(start(), std::nullopt);
-  EXPECT_EQ(carrier().sent.size(), 1U);
+  EXPECT_EQ(start(), Errc::kSecurity);
+  EXPECT_TRUE(carrier().sent.empty());
 }
 
 // --- Between two connections -------------------------------------------------------------------
