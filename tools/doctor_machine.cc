@@ -8,15 +8,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <system_error>
+
+#include "tools/text.h"
 
 namespace rpcrdma::tools::doctor {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kTextMax = 4U << 20U;  // bytes
 
 // "4: ACTIVE" has its name behind the number.
 std::string behind_number(const std::string& text) {
@@ -107,8 +110,7 @@ bool Machine::has(const std::string& path) const {
 }
 
 std::string Machine::text(const std::string& path) const {
-  std::ifstream file(place(path), std::ios::binary);
-  std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string content = text_of_file(place(path), kTextMax).value_or("");
   while (!content.empty() && (content.back() == '\n' || content.back() == ' ')) content.pop_back();
   return content;
 }

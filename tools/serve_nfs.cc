@@ -10,18 +10,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "nfs/exports_file.h"
 #include "tools/command.h"
 #include "tools/mount_line.h"
+#include "tools/text.h"
 
 namespace rpcrdma::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kExportsFileMax = 16U << 20U;  // bytes
 
 // Returns the directory in which a program keeps state that has to outlast it.
 fs::path state_directory() {
@@ -60,12 +61,9 @@ std::vector<nfs::Export> named_exports(const NfsOptions& options, StderrLog& log
     exports[i].name = std::move(name);
   }
   if (options.exports_file.empty()) return exports;
-  std::ifstream file(options.exports_file, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad()) {
-    fail(kUsage, fmt::format("--exports {}: {}", options.exports_file, std::strerror(errno)));
-  }
-  auto more = nfs::parse_exports(text);
+  const auto text = text_of_file(options.exports_file, kExportsFileMax);
+  if (!text) fail(kUsage, fmt::format("--exports {}: {}", options.exports_file, text.error()));
+  auto more = nfs::parse_exports(*text);
   if (!more) fail(kUsage, fmt::format("--exports {}, {}", options.exports_file, more.error()));
   if (more->exports.empty() && exports.empty()) {
     fail(kUsage, fmt::format("--exports {}: nothing is exported there", options.exports_file));

@@ -4,10 +4,9 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <optional>
+
+#include "tools/text.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -78,15 +77,9 @@ Expected<std::vector<Setting>, std::string> read_settings(const std::string& pat
   const auto fail = [&path](const std::string& what) {
     return Unexpected<std::string>(fmt::format("{}: {}", path, what));
   };
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(std::strerror(errno));
-  std::string text(kFileMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.gcount() == 0 && !file.eof())) return fail(std::strerror(errno));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kFileMax)
-    return fail("it is larger than 1 MiB, and so hardly a file of settings");
-  auto settings = parse_settings(text);
+  const auto text = text_of_file(path, kFileMax);
+  if (!text) return fail(text.error());
+  auto settings = parse_settings(*text);
   if (!settings) return Unexpected<std::string>(fmt::format("{}, {}", path, settings.error()));
   return settings;
 }

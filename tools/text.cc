@@ -3,8 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -121,6 +125,23 @@ std::string nearest(std::string_view word, const std::vector<std::string>& words
     best = each;
   }
   return best;
+}
+
+Expected<std::string, std::string> text_of_file(const std::string& path, std::size_t size_max) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Unexpected<std::string>(std::strerror(errno));
+  std::string text;
+  // Not by iterators, which throw if a file fails when it is read.
+  std::array<char, 4096> block{};
+  do {
+    file.read(block.data(), block.size());
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > size_max) {
+      return Unexpected<std::string>(fmt::format("it is larger than {} KiB", size_max >> 10U));
+    }
+  } while (file);
+  if (file.bad() || !file.eof()) return Unexpected<std::string>(std::strerror(errno));
+  return text;
 }
 
 }  // namespace rpcrdma::tools

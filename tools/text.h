@@ -2,10 +2,12 @@
 #ifndef RPCRDMA_TOOLS_TEXT_H_
 #define RPCRDMA_TOOLS_TEXT_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "rpcrdma/expected.h"
 #include "tools/json.h"
 
 namespace rpcrdma::tools {
@@ -22,6 +24,10 @@ bool is_utf8(std::string_view text) noexcept;
 void add_name(Json& object, std::string_view name);
 // Prints one line of JSON.
 void print_json(const Json& value);
+
+// Returns the bytes of a file, of at most size_max, or why it cannot be read ("Is a directory"),
+// without its name. Files of the kernel may fail when they are read, too.
+Expected<std::string, std::string> text_of_file(const std::string& path, std::size_t size_max);
 
 // Returns the word that was probably meant; empty: none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& words);

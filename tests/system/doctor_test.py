@@ -50,6 +50,9 @@ class DoctorFixture(CommandFixture):
         self.plant(f"{folder}/ports/1/link_layer", f"{layer}\n")
         self.plant(f"{folder}/ports/1/gids/0", f"{GID}\n")
         self.plant(f"{folder}/ports/1/gid_attrs/ndevs/0", f"{netdev}\n")
+        # As unused entries of a table, which the kernel refuses to read (EINVAL).
+        for path in ("gids/1", "gid_attrs/ndevs/1"):
+            (self.machine / folder / "ports/1" / path).mkdir()
         self.plant(f"{folder}/ports/1/hw_counters/out_of_sequence", "7\n")
         self.plant(f"{folder}/ports/1/hw_counters/np_cnp_sent", "3\n")
         self.plant(f"sys/class/net/{netdev}/mtu", "1500\n")

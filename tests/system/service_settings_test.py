@@ -228,6 +228,8 @@ class Check(ServiceFixture):
     def test_names_what_could_not_be_served(self):
         self.refused("--nfs {served}/none: No such file or directory", "--check", "--nfs={served}/none")
         self.refused("--nfs {exports}: this is no directory", "--check", "--nfs={exports}")
+        self.refused("--exports {served}: Is a directory", "--check", "--exports={served}")
+        self.refused("--exports {served}/none: No such file", "--check", "--exports={served}/none")
         self.refused("--blob {served}/none: No such file or directory", "--check", "--blob={served}/none/blobs")
         self.refused("there is nothing to serve", "--check")
         self.refused("--unit requires --check", "--blob={served}", "--unit")
