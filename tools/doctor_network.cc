@@ -11,7 +11,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,41 +39,28 @@ addrinfo hints_for(int flags) {
   return hints;
 }
 
-// The memory of a lookup. It is never freed: when the lookup is given up, a thread of glibc goes on
-// with it, perhaps until the program has ended.
-struct Lookup {
-  std::string host, port;
-  addrinfo hints{};
-  gaicb request{};
+struct Found {
+  int code = 0;  // getaddrinfo()'s
+  std::unique_ptr<addrinfo, void (*)(addrinfo*)> list{nullptr, ::freeaddrinfo};
 };
 
-// Looks a name up within a time, which getaddrinfo() alone does not keep. Returns getaddrinfo()'s
-// code, EAI_AGAIN when the time is over.
-int look_up(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience,
-            addrinfo** found) {
-  static auto& lookups = *new std::vector<std::unique_ptr<Lookup>>();
-  const addrinfo numeric = hints_for(AI_NUMERICHOST | AI_NUMERICSERV);
-  const std::string service = fmt::format("{}", port);
-  if (::getaddrinfo(host.c_str(), service.c_str(), &numeric, found) == 0) return 0;
-  Lookup& lookup = *lookups.emplace_back(std::make_unique<Lookup>());
-  lookup.host = host;
-  lookup.port = service;
-  lookup.hints = hints_for(AI_NUMERICSERV);
-  lookup.request.ar_name = lookup.host.c_str();
-  lookup.request.ar_service = lookup.port.c_str();
-  lookup.request.ar_request = &lookup.hints;
-  gaicb* list[] = {&lookup.request};
-  if (const int code = ::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr); code != 0) return code;
-  const timespec limit{patience.count() / 1000, patience.count() % 1000 * 1'000'000};
-  const gaicb* const waited[] = {&lookup.request};
-  ::gai_suspend(waited, 1, &limit);
-  const int code = ::gai_error(&lookup.request);
-  if (code == EAI_INPROGRESS) {
-    ::gai_cancel(&lookup.request);
-    return EAI_AGAIN;
-  }
-  *found = lookup.request.ar_result;
-  return code;
+// Looks a name up within a time, which getaddrinfo() alone does not keep: a lookup that is given up
+// goes on in its thread, perhaps until the program has ended. EAI_AGAIN: the time is over.
+Found look_up(const std::string& host, std::uint16_t port, std::chrono::milliseconds patience) {
+  const auto ask = [host, service = fmt::format("{}", port)](int flags) {
+    Found found;
+    const addrinfo hints = hints_for(flags | AI_NUMERICSERV);
+    addrinfo* list = nullptr;
+    found.code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &list);
+    if (found.code == 0) found.list.reset(list);
+    return found;
+  };
+  if (Found numeric = ask(AI_NUMERICHOST); numeric.code == 0) return numeric;
+  std::packaged_task<Found()> task([ask] { return ask(0); });
+  std::future<Found> answer = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (answer.wait_for(patience) == std::future_status::ready) return answer.get();
+  return {.code = EAI_AGAIN};
 }
 
 Address made_address(const sockaddr* from, socklen_t size) {
@@ -90,13 +80,12 @@ std::string list_of(const std::vector<Address>& addresses) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::vector<Address> addresses_in(addrinfo* found) {
+std::vector<Address> addresses_in(const addrinfo* found) {
   std::vector<Address> all;
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
     Address made = made_address(each->ai_addr, each->ai_addrlen);
     if (std::ranges::count(all, made.text, &Address::text) == 0) all.push_back(std::move(made));
   }
-  ::freeaddrinfo(found);
   return all;
 }
 
@@ -119,6 +108,29 @@ int connect_within(const files::File& socket, const Address& to, std::chrono::mi
   socklen_t size = sizeof error;
   ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
   return error;
+}
+
+// Returns 0 if the server takes connections there, or an errno. With RDMA it is asked by siwarp:
+// Linux' siw loses its listener to a second connection that ends without a word of MPA (seen with
+// Linux 6.1), and nobody reaches that server any more.
+int try_port(const Walk& walk, const Address& address) {
+  if (!walk.is_tcp()) {
+    ClientOptions options = walk.options;
+    options.auth = std::monostate();
+    options.provider.name = "siwarp";
+    const auto client = Client::connect(
+        fmt::format("rdma://{}:{}",
+                    address.is_ipv6() ? fmt::format("[{}]", address.text) : address.text,
+                    walk.url->servers.front().port),
+        options);
+    if (client) return 0;
+    const Error& error = client.error();
+    if (error.cause.find(std::strerror(ECONNREFUSED)) != std::string::npos) return ECONNREFUSED;
+    if (error.code == Errc::kRefused || error.code == Errc::kVersion) return 0;
+  }
+  const files::File socket(
+      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return socket.is_open() ? connect_within(socket, address, walk.patience) : errno;
 }
 
 // The way that packets to an address take, as the kernel's routes have it.
@@ -224,8 +236,12 @@ std::string remedy_of_port(const Walk& walk, int error) {
   if (error == ECONNREFUSED) {
     return fmt::format(
         "nothing listens there: start the server, or look at its port (`ss -ltn` there; {} is that "
-        "of {} here)",
-        port, walk.is_tcp() ? "NFS over TCP" : "NFS/RDMA");
+        "of {} here{})",
+        port, walk.is_tcp() ? "NFS over TCP" : "NFS/RDMA",
+        walk.is_nfs && !walk.is_tcp()
+            ? fmt::format("; nfsd needs `modprobe rpcrdma; echo rdma {} > /proc/fs/nfsd/portlist`",
+                          port)
+            : "");
   }
   return fmt::format(
       "the machine is off, or a firewall on the way drops TCP port {} (RoCE takes UDP port 4791 "
@@ -243,15 +259,14 @@ bool is_beside_tcp(const Walk& walk) {
 
 Finding check_name(Walk& walk) {
   const std::string host = host_of(*walk.url);
-  addrinfo* found = nullptr;
-  const int code = look_up(host, walk.url->servers.front().port, walk.patience, &found);
-  if (code != 0) {
+  const Found found = look_up(host, walk.url->servers.front().port, walk.patience);
+  if (found.code != 0) {
     return Finding::failed(
-        fmt::format("{} has no address: {}", host, ::gai_strerror(code)),
+        fmt::format("{} has no address: {}", host, ::gai_strerror(found.code)),
         "check the name (getent hosts shows what this machine knows), /etc/resolv.conf and "
         "/etc/hosts, or use a numeric address");
   }
-  walk.addresses = addresses_in(found);
+  walk.addresses = addresses_in(found.list.get());
   const std::string text = list_of(walk.addresses);
   const bool has_ipv6 = !walk.machine.text("/proc/net/if_inet6").empty();
   if (has_ipv6) return Finding::ok(text);
@@ -297,13 +312,15 @@ Finding check_route(Walk& walk) {
 }
 
 Finding check_port(Walk& walk) {
+  if (is_beside_tcp(walk)) {
+    return Finding::ok(
+        "RoCE is UDP port 4791 and InfiniBand no port of IP, so that nothing is asked by TCP");
+  }
   const std::uint16_t port = walk.url->servers.front().port;
   std::string silent;
   int error = 0;
   for (const Address& each : walk.addresses) {
-    const files::File socket(
-        ::socket(each.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    const int now = socket.is_open() ? connect_within(socket, each, walk.patience) : errno;
+    const int now = try_port(walk, each);
     if (now == 0) {
       const std::string text = fmt::format("{} takes TCP connections to port {}", each.text, port);
       if (silent.empty()) return Finding::ok(text);
@@ -316,13 +333,8 @@ Finding check_port(Walk& walk) {
         fmt::format("{}{} does not: {}", silent.empty() ? "" : ", ", each.text, std::strerror(now));
     error = now;
   }
-  const std::string text = fmt::format("port {} by TCP: {}", port, silent);
-  if (is_beside_tcp(walk)) {
-    return Finding::ok(text +
-                       "; that is all right, since RoCE is UDP port 4791 and InfiniBand no "
-                       "port of IP");
-  }
-  return Finding::failed(text, remedy_of_port(walk, error));
+  return Finding::failed(fmt::format("port {} by TCP: {}", port, silent),
+                         remedy_of_port(walk, error));
 }
 
 }  // namespace rpcrdma::tools::doctor

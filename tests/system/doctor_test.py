@@ -384,6 +384,26 @@ class OfTheServer(DoctorFixture):
 
     # --- Connections ---
 
+    def test_port_of_an_iwarp_server_gets_no_connection_without_mpa(self):
+        """Linux' siw loses its listener to such a one."""
+        begun = []
+        with socket.create_server(("127.0.0.1", 0)) as closing:
+            def close_each():
+                while True:
+                    try:
+                        with closing.accept()[0] as one:
+                            begun.append(one.recv(16, socket.MSG_WAITALL))
+                    except OSError:
+                        return
+            thread = threading.Thread(target=close_each)
+            thread.start()
+            try:
+                self.doctor(f"rdma://127.0.0.1:{closing.getsockname()[1]}")
+            finally:
+                closing.shutdown(socket.SHUT_RDWR)
+                thread.join()
+        self.assertEqual(set(begun), {b"MPA ID Req Frame"})
+
     def test_service_without_rdma_at_the_port(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             self.fails("connect", "timed out", "does not speak RDMA", f"rdma://127.0.0.1:{silent.getsockname()[1]}",

@@ -16,13 +16,14 @@ def diagnose(session, client, status, *arguments):
     program = client.start("doctor", *arguments, "--json", "--timeout", 10)
     program.wait(90)
     if program.status() not in status:
-        raise program.failure(f"ended with {program.status()}, not one of {status}: {program.out()[-300:]}")
+        failed = [step for step in program.json()["steps"] if step["state"] == "FAILED"]
+        raise program.failure(f"ended with {program.status()}, not one of {status}: {failed}")
     return {step["name"]: step for step in program.json()["steps"]}
 
 
 def expect_step(steps, name, state, *texts):
     found = steps.get(name)
-    said = "" if found is None else f"{found['state']}: {found.get('seen', '')} {found.get('remedy', '')}"
+    said = "" if found is None else f"{found['state']}: {found['text']} {found['remedy']}"
     if found is None or found["state"] != state or any(text not in said for text in texts):
         raise Failure(f"the step {name} is not {state} with {texts}, but {said!r}")
 
@@ -73,7 +74,7 @@ for name, peers, devices, client_of in (
 def ours(session):
     peer = session.guest_verbs()
     session.guest.shell("files", f"mkdir -p {FILES}/doctor; echo to be read > {FILES}/doctor/file")
-    with peer.serve("--nfs-tcp", "0", what=("--nfs", f"{FILES}/doctor")) as server:
+    with peer.serve("--nfs-tcp-port", "0", what=("--nfs", f"{FILES}/doctor")) as server:
         steps = diagnose(session, peer, (0,), server.url)
     for name in ("devices", "link", "memlock", "connect", "setup", "program", "read"):
         expect_step(steps, name, "ok")
@@ -89,7 +90,7 @@ def module(session):
                      f"nfs+rdma://{address}:20048{EXPORT}")
     failed = [name for name, step in steps.items() if step["state"] == "FAILED"]
     remedy = " ".join(step.get("remedy", "") for step in steps.values())
-    if "portlist" not in remedy and "modprobe" not in remedy and "rdma" not in remedy:
+    if "portlist" not in remedy:
         raise Failure(f"the remedy names neither the module nor the port list: {remedy}")
     return f"{', '.join(failed)}"
 
@@ -104,12 +105,8 @@ def memlock(session):
 
 @scenario("doctor-link", "guest verbs", "doctor names a device without link")
 def link(session):
-    """A second device would be seen beside the first: the one of this boot goes for as long as this takes."""
     command, device = session.build / "bin" / "rpcrdma", session.device
-    said = session.guest.shell("doctor", f"""rdma link delete {device}0
-        ip link add bare0 type dummy; ip addr add 192.0.2.1/24 dev bare0; ip link set bare0 down
-        rdma link add spare0 type {device} netdev bare0
+    said = session.guest.shell("doctor", f"""ip link set eth0 down
         {command} doctor --provider verbs || echo ended with $?
-        rdma link delete spare0; ip link delete bare0""")
-    session.add_device()
-    expect_text(said, f"ended with {STEPS['link']}", "spare0", "ip link set")
+        ip link set eth0 up""")
+    expect_text(said, f"ended with {STEPS['link']}", f"{device}0", "ip link set")
