@@ -99,6 +99,7 @@ void add_blob(Command& program);  // put, get, ls and rm below one name
 void add_ping(Command& program);
 void add_top(Command& program);
 void add_programs(Command& program);
+void add_explain(Command& program);
 void add_bench(Command& program);
 void add_info(Command& program);
 

@@ -62,6 +62,7 @@ int run(int argc, char** argv) {
   rpcrdma::tools::add_top(program);
   rpcrdma::tools::add_doctor(program);
   rpcrdma::tools::add_programs(program);
+  rpcrdma::tools::add_explain(program);
   rpcrdma::tools::add_bench(program);
   rpcrdma::tools::add_info(program);
   rpcrdma::tools::add_manual(program);

@@ -1,0 +1,61 @@
+#include "explain/explain.h"
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "explain/capture_reader.h"
+#include "explain/view.h"
+
+namespace explaining {
+namespace {
+
+std::unique_ptr<ShownView> make_view(const Settings& settings) {
+  switch (settings.view) {
+    case View::kCalls:
+      return make_calls_view(settings);
+    case View::kFrames:
+      return make_frames_view();
+    case View::kCheck:
+      return make_check_view(settings);
+    case View::kSummary:
+      return make_summary_view(settings);
+    case View::kLadder:
+      return make_ladder_view(settings);
+  }
+  return make_calls_view(settings);
+}
+
+}  // namespace
+
+void print_line(const std::string& line) {
+  const bool is_written = std::fwrite(line.data(), 1, line.size(), stdout) == line.size() &&
+                          std::fputc('\n', stdout) != EOF;
+  if (!is_written) throw std::runtime_error("cannot be written to");
+}
+
+Result explain(const Settings& settings) {
+  Result outcome;
+  CaptureReader reader(settings.file);
+  outcome.problem = reader.problem();
+  if (!outcome.problem.empty()) return outcome;
+  outcome.was_opened = true;
+  const std::unique_ptr<ShownView> view = make_view(settings);
+  rpcrdma::explain::Decoder decoder(*view);
+  rpcrdma::explain::Packet packet;
+  bool has_begun = false;
+  const bool is_live = settings.file == "-";
+  while (reader.next(packet)) {
+    if (!has_begun) view->begin(packet.where.time);
+    has_begun = true;
+    decoder.add(packet);
+    // Output from a pipe is shown before the command waits for more.
+    if (is_live && !reader.has_buffered()) std::fflush(stdout);
+  }
+  decoder.finish();
+  view->finish(decoder.counts());
+  outcome.problem = reader.problem();
+  outcome.errors = view->errors();
+  return outcome;
+}
+
+}  // namespace explaining

@@ -1,0 +1,452 @@
+#include "explain/conversation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "explain/rpc_words.h"
+
+namespace rpcrdma::explain {
+namespace {
+
+constexpr std::size_t kOpenMax = 4096;  // calls of one side without a reply
+constexpr std::size_t kRefusedMax = 64;
+constexpr std::uint32_t kNfs = 100003, kConfiguration = 100417;
+constexpr std::uint32_t kErrVers = 1;
+
+bool is_type(const MessageFact& message, MessageType type) noexcept {
+  return message.type == static_cast<std::uint32_t>(type);
+}
+
+// FNV-1a, of the words that a repeated Call has again.
+std::uint64_t digest_of(Bytes bytes) noexcept {
+  std::uint64_t digest = 0xcbf29ce484222325U;
+  for (const std::byte each : bytes) {
+    digest = (digest ^ std::to_integer<std::uint64_t>(each)) * 0x100000001b3U;
+  }
+  return digest;
+}
+
+Form form_of_call(const MessageFact& message) noexcept {
+  if (is_type(message, MessageType::kMsgp)) return Form::kPadded;
+  if (is_type(message, MessageType::kNoMsg)) return Form::kLong;
+  return message.reads.empty() ? Form::kShort : Form::kChunked;
+}
+
+Form form_of_reply(const MessageFact& message) noexcept {
+  if (is_type(message, MessageType::kMsgp)) return Form::kPadded;
+  if (is_type(message, MessageType::kNoMsg)) return Form::kLong;
+  const auto is_used = [](const Chunk& chunk) { return length_of(chunk) != 0; };
+  const bool is_chunked =
+      !message.reads.empty() || std::any_of(message.writes.begin(), message.writes.end(), is_used);
+  return is_chunked ? Form::kChunked : Form::kShort;
+}
+
+std::uint64_t read_length(const MessageFact& message) noexcept {
+  return length_of(message.reads);
+}
+
+MessageFact message_of(const SendFact& send) {
+  MessageFact message;
+  message.first = send.first;
+  message.last = send.last;
+  message.side = send.side;
+  message.is_whole = send.is_whole;
+  message.size = send.size;
+  message.invalidates = send.invalidated.has_value();
+  message.invalidated = send.invalidated.value_or(0);
+  return message;
+}
+
+}  // namespace
+
+void note_step(CallFact& call, StepFact::Kind kind, int side, const Where& where,
+               std::uint64_t bytes) {
+  constexpr std::size_t kStepsMax = 64;
+  if (!call.steps.empty()) {
+    StepFact& last = call.steps.back();
+    if (last.kind == kind && last.side == side) {
+      last.last = where;
+      ++last.count;
+      last.bytes += bytes;
+      return;
+    }
+  }
+  if (call.steps.size() < kStepsMax) call.steps.push_back({kind, side, where, where, 1, bytes});
+}
+
+void LostCalls::add(const CallFact& call, const Endpoint& client) {
+  constexpr std::size_t kLostMax = 4096;
+  lost_.push_back({call.xid, client.address, call.connection});
+  if (lost_.size() > kLostMax) lost_.pop_front();
+}
+
+std::uint64_t LostCalls::find(std::uint32_t xid, const Endpoint& client) const {
+  const auto at = std::find_if(lost_.rbegin(), lost_.rend(), [&](const Lost& each) {
+    return each.xid == xid && each.address == client.address;
+  });
+  return at == lost_.rend() ? 0 : at->connection;
+}
+
+void Conversation::on_send(const SendFact& send) {
+  long_head_ = nullptr;
+  MessageFact message = message_of(send);
+  const Bytes payload = shared_.decoder.decode(send.bytes, message);
+  ++terms_.sends[send.side];
+  SideFact& side = connection_.sides[send.side];
+  ++side.messages;
+  if (message.error.empty()) side.credits = message.credits;
+  if (message.version == 2 && message.error.empty()) connection_.is_version_two = true;
+  rules_.judge_send(message, terms_);
+  sink_.on_message(message, connection_);
+  if (message.size < 16) return;
+  if (!message.error.empty()) {
+    // An answer to it, as ERR_VERS or ERR_CHUNK, has to find it.
+    if (find_call(1 - send.side, message.xid) != nullptr) return;
+    if (find_call(send.side, message.xid) == nullptr) {
+      CallRecord& call = make_call(send.side, message.xid);
+      call.fact.call = std::move(message);
+      call.fact.has_call = true;
+      note_step(call.fact, StepFact::Kind::kCall, send.side, send.first, send.size);
+    }
+    return;
+  }
+  if (is_type(message, MessageType::kDone)) return take_done(message);
+  if (is_type(message, MessageType::kError)) return take_error(std::move(message));
+  if (is_type(message, MessageType::kOptional)) return take_option(message, payload);
+  if (is_call(message, payload)) {
+    take_call(send, std::move(message), payload);
+  } else if (CallRecord* call = find_call(1 - send.side, message.xid)) {
+    rules_.judge_invalidation(message, call, false);
+    fill_reply(*call, std::move(message), payload);
+  } else {
+    rules_.judge_invalidation(message, nullptr, false);
+    take_reply_to_nothing(std::move(message), payload);
+  }
+}
+
+void Conversation::on_record(const SendFact& record) {
+  const auto start = rpc_start(record.bytes);
+  if (!start) return;
+  terms_.is_record = true;
+  MessageFact message = message_of(record);
+  message.xid = start->xid;
+  message.credits = 1;
+  ++connection_.sides[record.side].messages;
+  if (start->type == 0) {
+    take_call(record, std::move(message), record.bytes);
+  } else if (CallRecord* call = find_call(1 - record.side, message.xid)) {
+    fill_reply(*call, std::move(message), record.bytes);
+  } else {
+    take_reply_to_nothing(std::move(message), record.bytes);
+  }
+}
+
+bool Conversation::is_call(const MessageFact& message, Bytes payload) const {
+  const auto start = rpc_start(payload);
+  const bool is_inline = !is_type(message, MessageType::kNoMsg);
+  if (message.is_reply) {
+    if (is_inline && start && start->type <= 1 && (start->type == 1) != *message.is_reply) {
+      judge_.report(RuleId::kV2Direction, message.side, message.first, message.xid, {});
+      return start->type == 0;
+    }
+    return !*message.is_reply;
+  }
+  if (is_inline && start && start->type <= 1) return start->type == 0;
+  if (calls_[1 - message.side].contains(message.xid)) return false;
+  if (!message.reads.empty() || terms_.client < 0) return true;
+  return message.side == terms_.client;
+}
+
+CallRecord& Conversation::make_call(int caller, std::uint32_t xid) {
+  if (calls_[caller].size() >= kOpenMax) drop_oldest(caller);
+  auto& slot = calls_[caller][xid];
+  slot = std::make_unique<CallRecord>();
+  order_[caller].push_back(xid);
+  while (order_[caller].size() > 2 * kOpenMax ||
+         (!order_[caller].empty() && !calls_[caller].contains(order_[caller].front()))) {
+    order_[caller].pop_front();
+  }
+  slot->fact.connection = connection_.number;
+  slot->fact.xid = xid;
+  slot->fact.caller = caller;
+  slot->fact.is_backward = terms_.client >= 0 && caller != terms_.client;
+  return *slot;
+}
+
+CallRecord* Conversation::find_call(int caller, std::uint32_t xid) {
+  const auto at = calls_[caller].find(xid);
+  return at == calls_[caller].end() ? nullptr : at->second.get();
+}
+
+void Conversation::drop_oldest(int caller) {
+  while (!order_[caller].empty()) {
+    const std::uint32_t xid = order_[caller].front();
+    order_[caller].pop_front();
+    if (CallRecord* call = find_call(caller, xid)) return deliver(*call);
+  }
+  if (!calls_[caller].empty()) deliver(*calls_[caller].begin()->second);
+}
+
+void Conversation::learn_client(int caller) noexcept {
+  if (terms_.client < 0) terms_.client = caller;
+}
+
+// A Call whose XID is unanswered. Returns whether it is the same Call again.
+bool Conversation::take_again(const MessageFact& message, const CallFact& rpc,
+                              std::uint64_t digest) {
+  CallRecord* before = find_call(message.side, message.xid);
+  if (before == nullptr) return false;
+  const CallFact& old = before->fact;
+  const bool is_same =
+      before->digest == digest || (rpc.has_rpc_call && old.has_rpc_call &&
+                                   rpc.program == old.program && rpc.version == old.version &&
+                                   rpc.procedure == old.procedure && message.size == old.call.size);
+  if (!is_same) {
+    rules_.report(RuleId::kXidReused, message);
+    deliver(*before);
+    return false;
+  }
+  if (!terms_.is_record) rules_.report(RuleId::kCallAgain, message);
+  ++before->fact.retransmissions;
+  note_step(before->fact, StepFact::Kind::kCallAgain, message.side, message.first, message.size);
+  return true;
+}
+
+void Conversation::take_call(const SendFact& send, MessageFact&& message, Bytes payload) {
+  learn_client(send.side);
+  CallFact rpc;
+  const bool is_inline = !is_type(message, MessageType::kNoMsg);
+  const RpcFault fault = is_inline ? read_rpc_call(payload, rpc) : RpcFault::kNone;
+  const std::uint64_t digest = digest_of(send.bytes);
+  rules_.judge_invalidation(message, nullptr, true);
+  if (is_inline) rules_.judge_rpc_call(rpc, fault, message, payload);
+  if (take_again(message, rpc, digest)) return;
+  CallRecord& call = make_call(send.side, message.xid);
+  rpc.connection = call.fact.connection;
+  rpc.xid = call.fact.xid;
+  rpc.caller = call.fact.caller;
+  rpc.is_backward = call.fact.is_backward;
+  call.fact = std::move(rpc);
+  CallFact& fact = call.fact;
+  fact.call = std::move(message);
+  fact.has_call = true;
+  fact.call_form = terms_.is_record ? Form::kRecord : form_of_call(fact.call);
+  fact.call_limit = terms_.limits[fact.caller];
+  fact.reply_limit = terms_.limits[1 - fact.caller];
+  fact.call_size = fact.call.inline_size() + read_length(fact.call);
+  call.digest = digest;
+  call.arguments_at = is_inline ? arguments_at(payload) : 0;
+  for (const Chunk& chunk : fact.call.writes) call.written.emplace_back(chunk.size(), 0);
+  call.written_reply.resize(fact.call.reply_chunk.size());
+  if (fact.has_rpc_call) {
+    if (fact.program == kConfiguration) terms_.is_rfc5666 = true;
+    constexpr std::uint32_t kMount = 100005, kLocks = 100021, kNfsAcl = 100227;
+    const bool is_nfs3 = fact.program == kNfs && fact.version == 3;
+    const bool is_beside =
+        fact.program == kMount || fact.program == kLocks || fact.program == kNfsAcl;
+    if (!fact.is_backward) {
+      has_nfs3_ |= is_nfs3;
+      has_other_program_ |= !is_nfs3 && !is_beside;
+    }
+  }
+  fact.again_of = shared_.lost.find(fact.xid, connection_.sides[fact.caller].endpoint);
+  ++connection_.calls;
+  count_call(call);
+  rules_.judge_call(call, payload, terms_, memory_);
+  memory_.add(fact.caller, call, fact.call, false);
+  note_step(fact, StepFact::Kind::kCall, fact.caller, fact.call.first, fact.call.size);
+}
+
+// Counts the Calls that are open, and what credits allow: of several grants that were in force
+// while they were made, the largest.
+void Conversation::count_call(CallRecord& call) {
+  CallFact& fact = call.fact;
+  std::uint32_t open = 0;
+  std::uint32_t limit = terms_.grants[fact.caller];
+  for (const auto& [xid, each] : calls_[fact.caller]) {
+    if (each->awaits_done) continue;
+    ++open;
+    if (each.get() != &call) limit = std::max(limit, each->fact.grant);
+  }
+  fact.open_calls = open;
+  fact.grant = terms_.grants[fact.caller];
+  connection_.open_most = std::max(connection_.open_most, open);
+  if (fact.grant != 0 && open == fact.grant) ++connection_.starved;
+  if (fact.is_backward && !terms_.has_backward) {
+    terms_.has_backward = true;
+    if (has_nfs3_ && !has_other_program_) rules_.report(RuleId::kBackwardUnasked, fact.call);
+  }
+  const auto& refused = refused_[fact.caller];
+  for (const Refused& each : refused) {
+    if (each.digest == call.digest) rules_.report(RuleId::kCallAfterError, fact.call);
+  }
+  rules_.judge_credits(call, open, limit, terms_);
+}
+
+// The header of a Long Call is in what was read.
+void Conversation::read_long_call(CallRecord& call) {
+  CallFact& fact = call.fact;
+  if (!call.call_head.empty() && !fact.has_rpc_call) {
+    const RpcFault fault = read_rpc_call(call.call_head, fact);
+    fact.asked_count.reset();  // the head of the message is not its end
+    rules_.judge_rpc_call(fact, fault == RpcFault::kShort ? RpcFault::kNone : fault, fact.call,
+                          call.call_head);
+  }
+  std::uint64_t zero = 0;
+  for (const SegmentFact& read : fact.call.reads) zero += read.position == 0 ? read.length : 0;
+  if (zero % 4 != 0) rules_.report(RuleId::kLongLength, fact.call, "it is no multiple of four");
+}
+
+void Conversation::fill_reply(CallRecord& call, MessageFact&& message, Bytes payload) {
+  CallFact& fact = call.fact;
+  if (fact.has_reply) {  // of RFC 5666, while its DONE is awaited
+    note_step(fact, StepFact::Kind::kReplyAgain, message.side, message.first, message.size);
+    return;
+  }
+  read_long_call(call);
+  fact.reply = std::move(message);
+  fact.has_reply = true;
+  fact.outcome = Outcome::kAnswered;
+  fact.reply_form = terms_.is_record ? Form::kRecord : form_of_reply(fact.reply);
+  const bool is_long = is_type(fact.reply, MessageType::kNoMsg);
+  const Bytes rpc = is_long ? Bytes(call.reply_head) : payload;
+  RpcFault fault = RpcFault::kNone;
+  if (!rpc.empty()) fault = read_rpc_reply(rpc, fact);
+  fact.reply_size = fact.reply.inline_size() + length_of(fact.reply.reply_chunk);
+  for (const Chunk& chunk : fact.reply.writes) fact.reply_size += length_of(chunk);
+  const auto start = rpc_start(rpc);
+  if (start && start->xid != fact.xid) rules_.report(RuleId::kXidDiffers, fact.reply);
+  if (fact.has_call && fact.call.version > 2 && !terms_.is_record) {
+    rules_.report(RuleId::kVersionUnanswered, fact.reply);
+  }
+  note_step(fact, StepFact::Kind::kReply, fact.reply.side, fact.reply.first, fact.reply.size);
+  const auto is_of_call = [&](const OpenRead& each) { return each.call == &call; };
+  const auto& reads = open_reads_[1 - fact.caller];
+  if (terms_.is_complete && std::any_of(reads.begin(), reads.end(), is_of_call)) {
+    rules_.report(RuleId::kReadAfterReply, fact.reply, "a Read of the Call is not complete");
+  }
+  const std::size_t results_at = rpc.empty() ? 0 : results_offset(rpc);
+  rules_.judge_reply(call, terms_, results_at == 0 ? Bytes() : rpc.subspan(results_at));
+  rules_.judge_rpc_reply(fact, fault == RpcFault::kShort && is_long ? RpcFault::kNone : fault);
+  terms_.grants[fact.caller] = fact.reply.credits;
+  terms_.has_reply[fact.caller] = true;
+  if (!fact.reply.reads.empty() && terms_.is_rfc5666) {
+    call.awaits_done = true;
+    memory_.add(fact.reply.side, call, fact.reply, true);
+    return;
+  }
+  deliver(call);
+}
+
+void Conversation::take_reply_to_nothing(MessageFact&& message, Bytes payload) {
+  if (terms_.is_complete) rules_.report(RuleId::kReplyToNothing, message);
+  CallRecord call;
+  CallFact& fact = call.fact;
+  fact.connection = connection_.number;
+  fact.xid = message.xid;
+  fact.caller = 1 - message.side;
+  learn_client(fact.caller);
+  fact.is_backward = fact.caller != terms_.client;
+  fact.reply = std::move(message);
+  fact.has_reply = true;
+  fact.outcome = Outcome::kReplyOnly;
+  fact.is_uncertain = true;
+  fact.reply_form = terms_.is_record ? Form::kRecord : form_of_reply(fact.reply);
+  if (!payload.empty()) read_rpc_reply(payload, fact);
+  fact.reply_size = fact.reply.inline_size();
+  note_step(fact, StepFact::Kind::kReply, fact.reply.side, fact.reply.first, fact.reply.size);
+  terms_.grants[fact.caller] = fact.reply.credits;
+  terms_.has_reply[fact.caller] = true;
+  sink_.on_call(fact, connection_);
+}
+
+void Conversation::take_error(MessageFact&& message) {
+  const int caller = 1 - message.side;
+  if (message.version == 2 && last_error_[caller] == message.xid) {
+    rules_.report(RuleId::kV2ErrorToError, message);
+  }
+  last_error_[message.side] = message.xid;
+  CallRecord* call = find_call(caller, message.xid);
+  rules_.judge_invalidation(message, call, false);
+  if (call == nullptr) {
+    const bool is_requester = message.side == terms_.client && !terms_.has_backward;
+    if (is_requester) {
+      rules_.report(RuleId::kErrorByRequester, message);
+    } else if (terms_.is_complete && message.version == 1) {
+      rules_.report(RuleId::kReplyToNothing, message);
+    }
+    return;
+  }
+  rules_.judge_error(*call, message);
+  CallFact& fact = call->fact;
+  fact.outcome = message.error_code == kErrVers ? Outcome::kVersion : Outcome::kChunk;
+  fact.reply_form = Form::kError;
+  if (fact.outcome == Outcome::kChunk) {
+    refused_[caller].push_back({message.xid, call->digest});
+    if (refused_[caller].size() > kRefusedMax) refused_[caller].pop_front();
+  }
+  terms_.grants[caller] = message.credits;
+  terms_.has_reply[caller] = true;
+  fact.reply = std::move(message);
+  fact.has_reply = true;
+  note_step(fact, StepFact::Kind::kReply, fact.reply.side, fact.reply.first, fact.reply.size);
+  read_long_call(*call);
+  deliver(*call);
+}
+
+void Conversation::take_done(const MessageFact& message) {
+  CallRecord* call = find_call(message.side, message.xid);
+  if (!terms_.is_rfc5666) rules_.report(RuleId::kDoneSent, message);
+  if (call == nullptr || !call->awaits_done) {
+    if (terms_.is_rfc5666) rules_.report(RuleId::kDoneForNothing, message);
+    return;
+  }
+  note_step(call->fact, StepFact::Kind::kDone, message.side, message.first, message.size);
+  call->awaits_done = false;
+  deliver(*call);
+}
+
+void Conversation::deliver(CallRecord& call) {
+  CallFact& fact = call.fact;
+  if (fact.has_reply) ++connection_.answered;
+  if (call.awaits_done) rules_.report(RuleId::kDoneMissing, fact.reply);
+  memory_.close(fact.caller, call, fact.call);
+  if (fact.has_reply) memory_.close(fact.reply.side, call, fact.reply);
+  for (auto& reads : open_reads_) {
+    for (OpenRead& read : reads) {
+      if (read.call == &call) read.call = nullptr;
+    }
+  }
+  long_head_ = nullptr;
+  sink_.on_call(fact, connection_);
+  const int caller = fact.caller;
+  const std::uint32_t xid = fact.xid;
+  calls_[caller].erase(xid);
+}
+
+void Conversation::on_missing() noexcept {
+  terms_.is_complete = false;
+  for (auto& calls : calls_) {
+    for (auto& [xid, call] : calls) call->fact.is_uncertain = true;
+  }
+}
+
+void Conversation::end(bool has_connection_ended) {
+  for (int caller = 0; caller < 2; ++caller) {
+    if (pending_[caller] != 0 && terms_.is_complete) {
+      judge_.report(RuleId::kXcharPending, 1 - caller, connection_.last, std::nullopt, {});
+      pending_[caller] = 0;
+    }
+    for (auto& [xid, call] : calls_[caller]) {
+      if (call->fact.outcome == Outcome::kOpen && has_connection_ended) {
+        call->fact.outcome = Outcome::kLost;
+        shared_.lost.add(call->fact, connection_.sides[caller].endpoint);
+      }
+      read_long_call(*call);
+    }
+    while (!calls_[caller].empty()) drop_oldest(caller);
+    order_[caller].clear();
+  }
+}
+
+}  // namespace rpcrdma::explain
