@@ -71,7 +71,9 @@ void TcpConnection::note_end(int side, const Segment& segment) {
     fact.ended_by = fmt::format("{} of {} in packet {}", segment.flags.rst ? "RST" : "FIN",
                                 to_string(segment.from), segment.where.packet);
   }
-  if (segment.flags.rst || (has_fin_[0] && has_fin_[1])) finish();
+  // A reset does not reach the other side before what that side has sent meanwhile.
+  conversation.note_lost();
+  if (has_fin_[0] && has_fin_[1]) finish();
 }
 
 void TcpConnection::finish() {

@@ -431,7 +431,17 @@ void Conversation::on_missing() noexcept {
   }
 }
 
+void Conversation::note_lost() {
+  for (int caller = 0; caller < 2; ++caller) {
+    for (const auto& [xid, call] : calls_[caller]) {
+      if (call->fact.has_reply) continue;
+      shared_.lost.add(call->fact, connection_.sides[caller].endpoint);
+    }
+  }
+}
+
 void Conversation::end(bool has_connection_ended) {
+  if (has_connection_ended) note_lost();
   for (int caller = 0; caller < 2; ++caller) {
     if (pending_[caller] != 0 && terms_.is_complete) {
       judge_.report(RuleId::kXcharPending, 1 - caller, connection_.last, std::nullopt, {});
@@ -440,7 +450,6 @@ void Conversation::end(bool has_connection_ended) {
     for (auto& [xid, call] : calls_[caller]) {
       if (call->fact.outcome == Outcome::kOpen && has_connection_ended) {
         call->fact.outcome = Outcome::kLost;
-        shared_.lost.add(call->fact, connection_.sides[caller].endpoint);
       }
       read_long_call(*call);
     }

@@ -94,6 +94,8 @@ class Conversation {
 
   // Bytes of the connection are missing in the capture.
   void on_missing() noexcept;
+  // The connection begins to end: calls without a reply may be made again on another.
+  void note_lost();
   // No more comes: the connection has ended, or the capture has.
   void end(bool has_connection_ended);
 

@@ -12,7 +12,7 @@
 namespace rpcrdma::explain {
 
 struct DecoderOptions {
-  std::size_t connections_max = 65536;  // kept at a time; the one that was silent longest goes
+  std::size_t connections_max = 16384;  // kept at a time; the one that was silent longest goes
 };
 
 // Never fails: what it does not understand it counts. Memory is bounded for each connection and in
