@@ -17,7 +17,7 @@ build=${FUZZ_BUILD:-build-fuzz}
 minutes=${FUZZ_MINUTES:-1}
 jobs=${FUZZ_JOBS:-$(nproc)}
 corpus=tests/fuzz/corpus
-all=(xdr wire_v1 wire_v2 private_data mpa ddp_rdmap rpc_message gss_message record iwarp_stream engine rpcbind gen nfs3 every)
+all=(xdr wire_v1 wire_v2 private_data mpa ddp_rdmap rpc_message gss_message record iwarp_stream engine rpcbind gen nfs3 every explain)
 
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)

@@ -32,7 +32,7 @@ void TcpStream::add(std::uint32_t sequence, Bytes bytes, std::uint32_t size, con
   if (ahead < 0) {
     // Bytes from before; some may be new.
     ++retransmitted_;
-    const auto known = static_cast<std::uint32_t>(-ahead);
+    const std::uint32_t known = next_ - sequence;
     if (known >= size) return;
     bytes = bytes.subspan(std::min<std::size_t>(known, bytes.size()));
     deliver(bytes, size - known, where, consumer);
@@ -72,7 +72,7 @@ void TcpStream::deliver_held(StreamConsumer& consumer) {
     const Held held = std::move(held_.front());
     held_.pop_front();
     held_bytes_ -= held.bytes.size();
-    const auto known = static_cast<std::uint32_t>(-distance(next_, held.sequence));
+    const std::uint32_t known = next_ - held.sequence;
     if (known >= held.size) continue;
     const Bytes bytes(held.bytes);
     deliver(bytes.subspan(std::min<std::size_t>(known, bytes.size())), held.size - known,

@@ -4,16 +4,19 @@
 usage: seed.py CORPUS [CAPTURES]
        seed.py --streams CORPUS      only the conversations for iwarp_stream that are made by hand
        seed.py --engine CORPUS       the same for engine
+       seed.py --explain CORPUS      captures of connections made by hand, for explain
 
 CORPUS gets one folder per target. CAPTURES may hold single MPA frames (*-req.bin, *-rep.bin), single
 FPDUs (other *.bin) and whole connections (*.pcap, Ethernet or raw IP, one connection each).
 Campaigns start from these; what is committed is the result, minimised (`make fuzz-merge`).
 """
 import hashlib
+import os
 import pathlib
 import re
 import struct
 import sys
+import tempfile
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = TESTS / "golden"
@@ -336,6 +339,51 @@ def rpcbind(corpus):
         corpus.add("rpcbind", bytes([1]) + results)
 
 
+def as_pcapng(packets):
+    """Two interfaces of different link types, whose times have different units."""
+    def block(kind, body):
+        size = len(body) + 12
+        return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
+
+    nanoseconds = struct.pack("<HHI", 9, 1, 9) + bytes(4)
+    out = block(0x0a0d0d0a, struct.pack("<IHHq", 0x1a2b3c4d, 1, 0, -1))
+    out += block(1, struct.pack("<HHI", 1, 0, 0)) + block(1, struct.pack("<HHI", 101, 0, 0) + nanoseconds)
+    for time, packet in packets:
+        head = struct.pack("<IIIII", 1, time >> 32, time & 0xffffffff, len(packet), len(packet))
+        out += block(6, head + bytes(packet) + bytes(-len(packet) % 4))
+    return out
+
+
+def small_captures(corpus):
+    """Connections with planted violations, and the beginnings of captures of Linux."""
+    os.environ.setdefault("RPCRDMA", "")  # the command, which is not run
+    sys.path[:0] = [str(TESTS / "system"), str(TESTS / "captures")]
+    import explain_check_test as check
+    import plant
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "capture"
+        for *_, base, function in check.PLANTS:
+            if base is None:
+                function().write(path)
+                corpus.add("explain", path.read_bytes())
+        for name in (check.SIW, check.GSS):
+            check.load(name).write(path, at_most=16)
+            corpus.add("explain", path.read_bytes())
+            corpus.add("explain", as_pcapng([(time, packet) for time, packet in raw_packets(path)]))
+        roce = [each for each in plant.packets_of(plant.FOLDER / check.RXE) if len(each[1]) < 400]
+        plant.write_packets(path, roce[:40])
+        corpus.add("explain", path.read_bytes())
+
+
+def raw_packets(path):
+    """(time, bytes) of each packet of a file that plant.py wrote."""
+    data, at = path.read_bytes(), 24
+    while at < len(data):
+        seconds, rest, size, _ = struct.unpack_from("<IIII", data, at)
+        yield seconds * 10**9 + rest, data[at + 16:at + 16 + size]
+        at += 16 + size
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
@@ -345,6 +393,9 @@ def main():
     if sys.argv[1] == "--engine":
         Corpus(sys.argv[2]).both_directions()
         Corpus(sys.argv[2]).rfc5666()
+        return
+    if sys.argv[1] == "--explain":
+        small_captures(Corpus(sys.argv[2]))
         return
     corpus = Corpus(sys.argv[1])
     for name, data in golden_vectors():
@@ -366,6 +417,7 @@ def main():
         for text in texts_of_cases(path.read_bytes()):
             corpus.add("gen", text)
     rpcbind(corpus)
+    small_captures(corpus)
     captures = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else None
     for path in sorted(captures.rglob("*.bin")) if captures else []:
         data = path.read_bytes()

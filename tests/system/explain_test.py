@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""`rpcrdma explain` on captures of Linux: calls and forms, views, filters, files that are cut, shuffled or begin in the middle."""
+import collections
+import json
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import command_fixture
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "captures"))
+import plant  # noqa: E402
+
+SIW, CRC, RXE = "nfs3-siw.pcap.xz", "nfs3-siw-crc.pcap.xz", "nfs3-rxe.pcap.xz"
+# Calls over RDMA and TCP of each capture, and the forms of Calls and replies. tshark counts the same messages
+# (explain_tshark_test.py), and the summaries that came with the captures of Kerberos name the same forms.
+EXPECTED = {
+    "events.pcap.xz": None, "k61-v3-krb5i.pcap.xz": None, "k61-v3-krb5p-refused.pcap.xz": None, "nfs3-rxe.pcap.xz": None,
+    "nfs3-siw-crc.pcap.xz": None, "nfs3-siw.pcap.xz": None, "v3-krb5.pcap.xz": None, "v3-krb5i.pcap.xz": None,
+    "v3-krb5p.pcap.xz": None, "v4.1-krb5.pcap.xz": None, "v4.1-krb5i.pcap.xz": None, "v4.1-krb5p.pcap.xz": None,
+}
+
+
+def explain(*arguments):
+    return command_fixture.run("explain", *arguments)
+
+
+def calls_of(path, *options):
+    result = explain("calls", "--json", *options, path)
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def forms_of(calls):
+    return dict(sorted(collections.Counter(f"{each.get('call_form', '-')}/{each.get('reply_form', '-')}"
+                                           for each in calls).items()))
+
+
+class ExplainTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def capture(self, name):
+        path = self.folder / name.removesuffix(".xz")
+        if not path.exists():
+            plant.write_packets(path, plant.packets_of(plant.FOLDER / name))
+        return path
+
+    def written(self, packets, link=1):
+        path = self.folder / "edited.pcap"
+        plant.write_packets(path, packets, link)
+        return path
+
+    def test_calls_and_forms_are_those_of_the_summaries(self):
+        for name, forms in EXPECTED.items():
+            with self.subTest(name):
+                calls = calls_of(self.capture(name))
+                self.assertEqual(forms_of(calls), forms)
+                self.assertEqual([each for each in calls if each["uncertain"]], [])
+
+    def test_a_line_says_names_forms_reasons_phases_and_status(self):
+        lines = explain(self.capture(CRC)).stdout.splitlines()
+        read = next(line for line in lines if "NFSv3 READ " in line)
+        self.assertRegex(read, r"0\.491007  #1 10\.213\.77\.2:57327  2fa1c5d1  NFSv3 READ  Call short 160 B  reply chunked "
+                               r"180 B \+ 65,536 B in 48 RDMA Write segments \(the Call offered a Write chunk; the item has "
+                               r"65,536 bytes\)  credits 128/64  20\.30 ms \(server .*, Writes .*, reply .*\)  NFS3_OK")
+        write = next(line for line in lines if "NFSv3 WRITE" in line)
+        self.assertIn("65,536 B in 1 RDMA Read (an item of 65,536 bytes; inline it would be 65,704 bytes against a threshold "
+                      "of 4,096)", write)
+        self.assertTrue(any("NFS3ERR_NOENT" in line for line in lines))
+        self.assertRegex(lines[-1], r"^#1 .*, iWARP: 127 calls, 125 answered; ended by FIN")
+
+    def test_filters_choose_calls_and_say_how_many_they_leave_out(self):
+        path = self.capture(CRC)
+        every = calls_of(path)
+        reads = calls_of(path, "--procedure", "read")
+        self.assertEqual({each["name"] for each in reads}, {"NFSv3 READ"})
+        one = calls_of(path, "--xid", "2fa1c5d1")
+        self.assertEqual([each["xid"] for each in one], [0x2fa1c5d1])
+        self.assertEqual(calls_of(path, "--peer", "10.213.77.9"), [])
+        self.assertEqual(len(calls_of(path, "--peer", "10.213.77.2:20049")), len(every))
+        failed = calls_of(path, "--status", "failed")
+        self.assertEqual([each["xid"] for each in failed], [each["xid"] for each in every if not each["succeeded"]])
+        self.assertTrue(calls_of(path, "--status", "NFS3ERR_NOENT"))
+        slow = calls_of(path, "--slower-than", "10")
+        self.assertEqual([each["xid"] for each in slow], [each["xid"] for each in every if each.get("duration", 0) > 0.010])
+        early = calls_of(path, "--until", "0.3")
+        late = calls_of(path, "--since", "0.3")
+        self.assertEqual(len(early) + len(late), len(every))
+        self.assertIn(f"{len(every) - 1} calls are left out by the filters", explain("--xid", "2fa1c5d1", path).stdout)
+
+    def test_reads_the_standard_input_as_it_comes(self):
+        data = self.capture(CRC).read_bytes()
+        piped = subprocess.run([command_fixture.COMMAND, "explain", "-"], input=data, capture_output=True, check=True)
+        self.assertEqual(piped.stdout.decode(), explain(self.capture(CRC)).stdout)
+
+    def test_formats_of_files_give_the_same(self):
+        packets = list(plant.packets_of(plant.FOLDER / CRC))
+        wanted = [each["xid"] for each in calls_of(self.capture(CRC))]
+        path = self.folder / "other"
+        big = struct.pack(">IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1)
+        for time, packet in packets:
+            big += struct.pack(">IIII", time // 10**9, time % 10**9 // 1000, len(packet), len(packet)) + packet
+        path.write_bytes(big)
+        self.assertEqual([each["xid"] for each in calls_of(path)], wanted)
+
+        def block(kind, body):
+            return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+        # Two interfaces in turn: Ethernet, and raw IP with nanoseconds.
+        blocks = block(0x0a0d0d0a, struct.pack("<IHHq", 0x1a2b3c4d, 1, 0, -1)) + block(1, struct.pack("<HHI", 1, 0, 0))
+        blocks += block(1, struct.pack("<HHI", 101, 0, 0) + struct.pack("<HHI", 9, 1, 9) + bytes(4))
+        for i, (time, packet) in enumerate(packets):
+            data = packet[14:] if i % 2 else packet
+            units = time if i % 2 else time // 1000
+            head = struct.pack("<IIIII", i % 2, units >> 32, units & 0xffffffff, len(data), len(data))
+            blocks += block(6, head + bytes(data) + bytes(-len(data) % 4))
+        path.write_bytes(blocks)
+        self.assertEqual([each["xid"] for each in calls_of(path)], wanted)
+
+    def test_links_and_ipv6_give_the_same(self):
+        connection = plant.Connection.load(CRC)
+        path = self.folder / "raw.pcap"
+        connection.write(path)
+        wanted = [each["xid"] for each in calls_of(path)]
+        self.assertGreater(len(wanted), 100)
+        data, packets, at = path.read_bytes(), [], 24
+        while at < len(data):
+            seconds, rest, size, _ = struct.unpack_from("<IIII", data, at)
+            packets.append((seconds * 10**9 + rest, data[at + 16:at + 16 + size]))
+            at += 16 + size
+
+        def six(packet):
+            source, target = (bytes(15) + packet[15:16]), (bytes(15) + packet[19:20])
+            hop_by_hop = bytes([6, 0, 1, 4, 0, 0, 0, 0])
+            body = hop_by_hop + packet[20:]
+            return struct.pack(">IHBB", 6 << 28, len(body), 0, 64) + source + target + body
+
+        forms = {"VLAN": (1, lambda p: bytes(12) + b"\x81\0\0\5\x08\0" + p), "SLL": (113, lambda p: bytes(14) + b"\x08\0" + p),
+                 "SLL2": (276, lambda p: b"\x08\0" + bytes(18) + p), "NULL": (0, lambda p: b"\2\0\0\0" + p),
+                 "LOOP": (108, lambda p: b"\0\0\0\2" + p), "IPv6": (101, six),
+                 "IPv6 in Ethernet": (1, lambda p: bytes(12) + b"\x86\xdd" + six(p))}
+        for name, (link, wrap) in forms.items():
+            with self.subTest(name):
+                made = self.written([(time, wrap(packet)) for time, packet in packets], link)
+                self.assertEqual([each["xid"] for each in calls_of(made)], wanted)
+
+    def test_cut_file_gives_its_whole_packets_and_says_so(self):
+        path = self.capture(CRC)
+        data = path.read_bytes()
+        cut = self.folder / "cut.pcap"
+        cut.write_bytes(data[:len(data) // 2])
+        result = explain("calls", "--json", cut)
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"is cut behind packet \d+: a packet is incomplete")
+        self.assertGreater(len(result.stdout.splitlines()), 20)
+        nothing = self.folder / "nothing"
+        nothing.write_bytes(b"x" * 100)
+        result = explain(nothing)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("is no capture", result.stderr)
+        self.assertEqual(explain(self.folder / "none").returncode, 1)
+
+    def test_packets_out_of_order_give_the_same_calls(self):
+        packets = list(plant.packets_of(plant.FOLDER / CRC))
+        chance = random.Random(44)
+        for i in range(20, len(packets) - 4):
+            if chance.random() < 0.3:
+                packets[i], packets[i + 1] = packets[i + 1], packets[i]
+        calls = calls_of(self.written(packets))
+        wanted = {each["xid"]: each["status"] for each in calls_of(self.capture(CRC))}
+        self.assertEqual({each["xid"]: each["status"] for each in calls if "call_form" in each}, wanted)
+
+    def test_lost_packets_are_gaps_and_the_rest_is_told(self):
+        packets = list(plant.packets_of(plant.FOLDER / CRC))
+        del packets[100:130]
+        path = self.written(packets)
+        lines = explain(path).stdout.splitlines()
+        self.assertRegex(lines[-1], r"gap: [\d,]+ B of .* are not in the capture")
+        wanted = {each["xid"] for each in calls_of(self.capture(CRC))}
+        told = {each["xid"] for each in calls_of(path)}
+        self.assertLessEqual(told, wanted)
+        self.assertGreater(len(told), len(wanted) - 5)
+        violations = [json.loads(line) for line in explain("check", "--json", path).stdout.splitlines()]
+        self.assertEqual([each for each in violations if each["severity"] == "error"], [])
+
+    def test_capture_may_begin_anywhere(self):
+        packets = list(plant.packets_of(plant.FOLDER / CRC))
+        whole = {each["xid"]: each for each in calls_of(self.capture(CRC))}
+        for begin in (5, 40, 120, 399):
+            with self.subTest(begin):
+                later = {xid for xid, each in whole.items() if each["call_packet"] > begin + 2}
+                told = {each["xid"]: each for each in calls_of(self.written(packets[begin:]))}
+                self.assertEqual(later - set(told), set())
+                for xid in later:
+                    self.assertEqual(told[xid]["status"], whole[xid]["status"])
+        lines = explain(self.written(packets[40:])).stdout.splitlines()
+        self.assertIn("the capture begins in its middle", lines[-1])
+
+    def test_snapshot_length_keeps_headers_told(self):
+        packets = [(time, bytes(packet)) for time, packet in plant.packets_of(plant.FOLDER / CRC)]
+        path = self.folder / "snap.pcap"
+        with open(path, "wb") as file:
+            file.write(struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 200, 1))
+            for time, packet in packets:
+                kept = packet[:200]
+                file.write(struct.pack("<IIII", time // 10**9, time % 10**9, len(kept), len(packet)) + kept)
+        wanted = {each["xid"]: each["name"] for each in calls_of(self.capture(CRC))}
+        told = {each["xid"]: each["name"] for each in calls_of(path)}
+        self.assertEqual(told, wanted)
+
+    def test_ladder_draws_steps_with_packets_and_reasons(self):
+        result = explain("ladder", "2fa1c5d1", self.capture(CRC))
+        lines = result.stdout.splitlines()
+        self.assertEqual(lines[0], "2fa1c5d1 NFSv3 READ: NFS3_OK")
+        self.assertRegex(result.stdout, r"\|- Call short, 160 B, asks 128 credits -+>\|  packet 61")
+        self.assertRegex(result.stdout, r"\|<-+ RDMA Write x48, 65,536 B -\|  packets \d+-\d+")
+        self.assertRegex(result.stdout, r"The reply is chunked: the Call offered a Write chunk")
+        self.assertLess(max(map(len, lines)), 110)
+        self.assertEqual(explain("ladder", "#2", self.capture(CRC)).stdout.splitlines()[-1],
+                         "127 calls are left out by the filters")
+        self.assertEqual(explain("ladder", "xyz", self.capture(CRC)).returncode, 2)
+
+    def test_ladder_writes_a_drawing_and_a_page(self):
+        svg, page = self.folder / "a.svg", self.folder / "a.html"
+        self.assertEqual(explain("ladder", "--procedure", "READ", "--svg", svg, self.capture(CRC)).returncode, 0)
+        import xml.etree.ElementTree
+        root = xml.etree.ElementTree.parse(svg).getroot()
+        self.assertEqual(root.get("width"), "900")
+        self.assertIn("NFSv3 READ", svg.read_text())
+        result = explain("ladder", "--html", page, "--procedure", "WRITE", self.capture(CRC))
+        self.assertRegex(result.stdout, r"\d+ calls are left out by the filters")
+        text = page.read_text()
+        self.assertEqual(re.findall(r"(?:src|href)=", text), [], "the page needs nothing else")
+        self.assertIn("the filters left", text)
+        calls = json.loads(re.search(r"const calls=(\[.*?\]);\nconst rules=", text, re.S)[1].replace("<\\/", "</"))
+        self.assertEqual({each["n"] for each in calls}, {"NFSv3 WRITE"})
+        durations = [each["d"] for each in calls]
+        self.assertEqual(durations, sorted(durations, reverse=True))
+        self.assertEqual(explain("calls", "--html", page, self.capture(CRC)).returncode, 2)
+
+    def test_summary_counts_and_gives_advice(self):
+        path = self.capture(CRC)
+        summary = json.loads(explain("summary", "--json", path).stdout)
+        calls = calls_of(path)
+        by_name = collections.Counter(each["name"] for each in calls)
+        self.assertEqual({each["name"]: each["calls"] for each in summary["procedures"]}, dict(by_name))
+        self.assertEqual(len(summary["slowest"]), 5)
+        slowest = sorted((each["duration"] for each in calls if "duration" in each), reverse=True)[:5]
+        self.assertEqual([each["duration"] for each in summary["slowest"]], slowest)
+        for each in summary["procedures"]:
+            self.assertEqual(sum(each["durations"]) + each["unanswered"], each["calls"])
+        text = explain("summary", path).stdout
+        self.assertIn("slowest calls:", text)
+        self.assertIn("NFSv3 READ: ", text)
+
+    def test_starved_credits_and_small_reads_by_chunk_get_advice(self):
+        made = plant.Connection.made()
+        made.send(0, plant.header_v1(1) + plant.rpc_call(1))
+        made.send(1, plant.header_v1(1, credits=1) + plant.rpc_reply(1))
+        for xid in range(2, 30):
+            lists = struct.pack(">IIIIQI", 1, 44, 0x55, 4096, 0x1000, 0) + bytes(8)
+            made.send(0, plant.header_v1(xid, lists=lists) + plant.rpc_call(xid, 400, 1, 1, struct.pack(">I", 4096)))
+            made.send(1, plant.header_v1(xid, credits=1) + plant.rpc_reply(xid))
+        path = self.folder / "made.pcap"
+        made.write(path)
+        text = explain("summary", path).stdout
+        self.assertRegex(text, r"advice: #1: 28 of 29 calls took the last credit")
+        self.assertRegex(text, r"advice: 100 % of 400v1 procedure 1 of 1 to 8 KiB went by Read chunk")
+
+    def test_plain_tcp_and_calls_made_again_are_told(self):
+        events = calls_of(self.capture("events.pcap.xz"))
+        again = [each for each in events if "again_of" in each]
+        self.assertEqual(len(again), 3)
+        self.assertTrue(any(each["transport"] == "TCP" for each in events))
+        self.assertTrue(any("GSS_INIT" in each["name"] for each in events))
+
+    def test_words_and_options_that_cannot_be_meant_are_refused(self):
+        path = self.capture(CRC)
+        for words in (["story", path], ["calls", "x", path], ["--xid", "zz", path], ["--since", "x", path]):
+            with self.subTest(words):
+                self.assertEqual(explain(*words).returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
