@@ -92,6 +92,9 @@ void Conversation::on_send(const SendFact& send) {
   MessageFact message = message_of(send);
   const Bytes payload = shared_.decoder.decode(send.bytes, message);
   ++terms_.sends[send.side];
+  constexpr std::uint64_t kLate = 64;  // Sends behind a reply: its Call is not late any more
+  const std::uint64_t sends = terms_.sends[0] + terms_.sends[1];
+  if (!orphans_.empty() && sends > kLate) drop_orphans(sends - kLate);
   SideFact& side = connection_.sides[send.side];
   ++side.messages;
   if (message.error.empty()) side.credits = message.credits;
@@ -120,7 +123,7 @@ void Conversation::on_send(const SendFact& send) {
     fill_reply(*call, std::move(message), payload);
   } else {
     rules_.judge_invalidation(message, nullptr, false);
-    take_reply_to_nothing(std::move(message), payload);
+    keep_orphan(std::move(message), payload);
   }
 }
 
@@ -128,6 +131,7 @@ void Conversation::on_record(const SendFact& record) {
   const auto start = rpc_start(record.bytes);
   if (!start) return;
   terms_.is_record = true;
+  ++terms_.sends[record.side];
   MessageFact message = message_of(record);
   message.xid = start->xid;
   message.credits = 1;
@@ -137,7 +141,7 @@ void Conversation::on_record(const SendFact& record) {
   } else if (CallRecord* call = find_call(1 - record.side, message.xid)) {
     fill_reply(*call, std::move(message), record.bytes);
   } else {
-    take_reply_to_nothing(std::move(message), record.bytes);
+    keep_orphan(std::move(message), record.bytes);
   }
 }
 
@@ -255,6 +259,7 @@ void Conversation::take_call(const SendFact& send, MessageFact&& message, Bytes 
   rules_.judge_call(call, payload, terms_, memory_);
   memory_.add(fact.caller, call, fact.call, false);
   note_step(fact, StepFact::Kind::kCall, fact.caller, fact.call.first, fact.call.size);
+  if (!orphans_.empty()) join_orphan(call);
 }
 
 // Counts the Calls that are open, and what credits allow: of several grants that were in force
@@ -336,6 +341,33 @@ void Conversation::fill_reply(CallRecord& call, MessageFact&& message, Bytes pay
     return;
   }
   deliver(call);
+}
+
+void Conversation::keep_orphan(MessageFact&& message, Bytes payload) {
+  constexpr std::size_t kOrphansMax = 64, kPayloadMax = 1024;
+  payload = payload.first(std::min(payload.size(), kPayloadMax));
+  orphans_.push_back(
+      {std::move(message), {payload.begin(), payload.end()}, terms_.sends[0] + terms_.sends[1]});
+  if (orphans_.size() > kOrphansMax) drop_orphans(orphans_.front().sends);
+}
+
+void Conversation::join_orphan(CallRecord& call) {
+  const auto at = std::find_if(orphans_.begin(), orphans_.end(), [&](const Orphan& each) {
+    return each.message.xid == call.fact.xid && each.message.side != call.fact.caller;
+  });
+  if (at == orphans_.end()) return;
+  Orphan orphan = std::move(*at);
+  orphans_.erase(at);
+  fill_reply(call, std::move(orphan.message), orphan.payload);
+}
+
+// Gives up those that came when the connection had at most this many Sends.
+void Conversation::drop_orphans(std::uint64_t sends_min) {
+  while (!orphans_.empty() && orphans_.front().sends <= sends_min) {
+    Orphan orphan = std::move(orphans_.front());
+    orphans_.pop_front();
+    take_reply_to_nothing(std::move(orphan.message), orphan.payload);
+  }
 }
 
 void Conversation::take_reply_to_nothing(MessageFact&& message, Bytes payload) {
@@ -442,6 +474,7 @@ void Conversation::note_lost() {
 
 void Conversation::end(bool has_connection_ended) {
   if (has_connection_ended) note_lost();
+  drop_orphans(terms_.sends[0] + terms_.sends[1]);
   for (int caller = 0; caller < 2; ++caller) {
     if (pending_[caller] != 0 && terms_.is_complete) {
       judge_.report(RuleId::kXcharPending, 1 - caller, connection_.last, std::nullopt, {});

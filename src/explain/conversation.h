@@ -113,6 +113,12 @@ class Conversation {
   struct Request {
     std::uint32_t xid, count;
   };
+  // A reply whose Call may only be late: packets of two directions change places.
+  struct Orphan {
+    MessageFact message;
+    std::vector<std::byte> payload;
+    std::uint64_t sends;  // of the connection, when it came
+  };
   struct Refused {
     std::uint32_t xid;
     std::uint64_t digest;
@@ -125,6 +131,9 @@ class Conversation {
   void take_done(const MessageFact& message);
   void take_option(const MessageFact& message, Bytes info);
   bool take_again(const MessageFact& message, const CallFact& rpc, std::uint64_t digest);
+  void keep_orphan(MessageFact&& message, Bytes payload);
+  void join_orphan(CallRecord& call);
+  void drop_orphans(std::uint64_t sends_min);
   void take_reply_to_nothing(MessageFact&& message, Bytes payload);
   CallRecord& make_call(int caller, std::uint32_t xid);
   CallRecord* find_call(int caller, std::uint32_t xid);
@@ -147,9 +156,10 @@ class Conversation {
   std::unordered_map<std::uint32_t, std::unique_ptr<CallRecord>> calls_[2];  // by who called
   std::deque<std::uint32_t> order_[2];  // XIDs in the order of their calls; some are answered
   std::deque<OpenRead> open_reads_[2];  // by the side that reads
-  std::deque<Refused> refused_[2];      // Calls that were answered ERR_CHUNK
-  std::deque<Request> requests_[2];     // for characteristics, by the side that asked
-  std::uint32_t pending_[2] = {0, 0};   // of them, those that an UPDXCH has to end
+  std::deque<Orphan> orphans_;
+  std::deque<Refused> refused_[2];     // Calls that were answered ERR_CHUNK
+  std::deque<Request> requests_[2];    // for characteristics, by the side that asked
+  std::uint32_t pending_[2] = {0, 0};  // of them, those that an UPDXCH has to end
   std::optional<std::uint32_t> last_error_[2];
   bool has_nfs3_ = false, has_other_program_ = false;
 

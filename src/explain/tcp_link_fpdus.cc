@@ -39,6 +39,7 @@ void TcpLink::Direction::on_fpdu(const FpduStart& start_of) {
   fpdu = start_of;
   message_size = fpdu.header.offset == 0 || iwarp::is_tagged(fpdu.header.opcode) ? 0 : message_size;
   if (!has_fpdu) link->judge_first_fpdu(*this, fpdu);
+  link->connection_.transport = Transport::kIwarp;
   judge_start(fpdu);
   if (fpdu.fault != iwarp::Fault::kNone) return;
   const iwarp::Header& header = fpdu.header;
