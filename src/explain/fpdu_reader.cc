@@ -48,7 +48,6 @@ void FpduReader::begin(bool has_markers) noexcept {
   head_wanted_ = 4;
   has_markers_ = has_markers;
   position_ = 0;
-  bad_in_row_ = 0;
 }
 
 void FpduReader::begin_anywhere() {
@@ -156,8 +155,11 @@ void FpduReader::start_fpdu(const Where& where) {
   start_.has_reserved_bits = has_reserved_bits(raw);
   start_.header = {};
   if (start_.fault == iwarp::Fault::kNone) iwarp::decode_header(raw, start_.header);
-  bad_in_row_ = start_.fault == iwarp::Fault::kNone ? 0 : bad_in_row_ + 1;
-  if (start_.size < iwarp::kControlSize || bad_in_row_ > 1) return lose(where);
+  if (start_.fault != iwarp::Fault::kNone) {
+    // Its length may be wrong as well: what follows is found by its own marks.
+    consumer_.on_fpdu(start_);
+    return lose(where);
+  }
   payload_at_ = 0;
   payload_size_ = static_cast<std::uint32_t>(iwarp::kLengthSize + start_.size - head_size_);
   trailer_size_ = 0;

@@ -46,7 +46,7 @@ class FpduConsumer {
   // Bytes of its payload, from `offset` on.
   virtual void on_payload(Bytes bytes, std::uint32_t offset, const Where& where) = 0;
   virtual void on_fpdu_end(const FpduEnd& end) = 0;
-  // The stream has no FPDU where one has to begin; the reader looks for the next.
+  // The FPDU that was announced last is none; the reader looks for the next.
   virtual void on_lost(const Where& where) = 0;
 };
 
@@ -100,7 +100,6 @@ class FpduReader {
   std::size_t trailer_size_ = 0, trailer_wanted_ = 0;
   iwarp::Crc32c crc_;
   bool is_whole_ = true;
-  int bad_in_row_ = 0;
 
   bool has_markers_ = false, has_bad_marker_ = false;
   std::uint64_t position_ = 0;  // in the stream, for markers
