@@ -54,14 +54,19 @@ std::string title_of(const CallFact& call) {
 std::vector<std::string> notes_of(const CallFact& call) {
   std::vector<std::string> notes;
   const std::string asked = reason_of_call(call), answered = reason_of_reply(call);
-  if (!asked.empty())
+  if (!asked.empty()) {
     notes.push_back(fmt::format("The Call is {}: {}.", to_string(call.call_form), asked));
-  if (call.has_reply && !answered.empty()) {
+  }
+  const std::string offers = offers_text(call);
+  if (!offers.empty()) notes.push_back("It offers " + offers + ".");
+  if (call.reply_form == Form::kError) {
+    notes.push_back(fmt::format("It is refused: {}.", answered));
+  } else if (call.has_reply && !answered.empty()) {
     notes.push_back(fmt::format("The reply is {}: {}.", to_string(call.reply_form), answered));
   }
   const std::string phases = phases_text(call);
   if (!phases.empty()) notes.push_back("Time: " + phases + ".");
-  if (!call.has_reply) notes.push_back("No reply is in the capture.");
+  if (!call.has_reply) notes.push_back(waiting_text(call) + ".");
   return notes;
 }
 

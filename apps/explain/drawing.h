@@ -11,7 +11,7 @@
 
 namespace explaining {
 
-// Lines of at most 100 columns.
+// The ladder has at most 100 columns; the reasons below it may have more.
 std::vector<std::string> draw_text(const rpcrdma::explain::CallFact& call,
                                    const rpcrdma::explain::ConnectionFact& connection,
                                    std::int64_t start);

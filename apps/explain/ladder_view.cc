@@ -63,7 +63,8 @@ class LadderView : public ShownView {
   void on_call(const CallFact& call, const ConnectionFact& connection) override {
     const bool is_subject = (!subject_.connection || *subject_.connection == connection.number) &&
                             (!subject_.xid || *subject_.xid == call.xid);
-    if (!is_subject || !passes(settings_.filter, call, connection, start())) {
+    if (!is_subject) return;
+    if (!passes(settings_.filter, call, connection, start())) {
       ++filtered_;
       return;
     }

@@ -87,6 +87,9 @@ class SummaryView : public ShownView {
     Figures& mine =
         is_new && figures_.size() >= kProceduresMax ? figures_["others"] : figures_[name];
     add(mine, call);
+    note_chunks(call);
+    const bool is_open = call.has_call && !call.has_reply;
+    if (is_open && (!oldest_ || call.call.first.time < oldest_->call.first.time)) oldest_ = call;
     if (call.has_call && call.has_reply) note_slow(call);
   }
   void on_finding(const Finding& finding, const ConnectionFact&) override {
@@ -108,6 +111,11 @@ class SummaryView : public ShownView {
                              each.call.first.packet, duration_text(each.duration()),
                              slow_phase(each)));
     }
+    if (oldest_) {
+      print_line(fmt::format("oldest call without a reply: {:08x} {} in packet {}; {}",
+                             oldest_->xid, call_name(*oldest_), oldest_->call.first.packet,
+                             waiting_text(*oldest_)));
+    }
     print_line(fmt::format("rules: {} violations, {} warnings, {} notes (rpcrdma explain check)",
                            findings_[2], findings_[1], findings_[0]));
     for (const std::string& each : advice()) print_line("advice: " + each);
@@ -120,7 +128,7 @@ class SummaryView : public ShownView {
     if (!has_succeeded(call)) ++figures.failed;
     if (!call.has_reply) ++figures.unanswered;
     ++figures.call_forms[static_cast<std::size_t>(call.call_form)];
-    ++figures.reply_forms[static_cast<std::size_t>(call.reply_form)];
+    if (call.has_reply) ++figures.reply_forms[static_cast<std::size_t>(call.reply_form)];
     figures.read_bytes += call.read_bytes;
     figures.write_bytes += call.write_bytes;
     figures.call_bytes += call.call.size;
@@ -141,6 +149,17 @@ class SummaryView : public ShownView {
     figures.phases.server += phases.server;
     figures.phases.writing += phases.writing;
     figures.phases.reply += phases.reply;
+  }
+
+  // A peer that does not understand one kind of chunk answers all Calls but those.
+  void note_chunks(const CallFact& call) {
+    if (!call.has_call) return;
+    const bool has[] = {!call.call.reads.empty(), !call.call.writes.empty(),
+                        call.call.has_reply_chunk};
+    for (std::size_t i = 0; i < std::size(has); ++i) {
+      if (has[i]) ++(call.has_reply ? chunks_answered_ : chunks_open_)[i];
+    }
+    answered_ += call.has_reply ? 1 : 0;
   }
 
   void note_slow(const CallFact& call) {
@@ -220,6 +239,15 @@ class SummaryView : public ShownView {
         }
       }
     }
+    constexpr const char* kChunks[] = {"has a Read chunk", "offers a Write chunk",
+                                       "offers a Reply chunk"};
+    for (std::size_t i = 0; i < std::size(kChunks); ++i) {
+      if (chunks_open_[i] == 0 || chunks_answered_[i] != 0 || answered_ == 0) continue;
+      out.push_back(
+          fmt::format("no Call that {} was answered, and others were: the server may not "
+                      "understand it; see the ladder of the oldest",
+                      kChunks[i]));
+    }
     for (const auto& [name, each] : figures_) {
       if (each.small < 10 || each.small_by_read * 2 < each.small) continue;
       out.push_back(fmt::format(
@@ -272,6 +300,12 @@ class SummaryView : public ShownView {
       slowest += object.str();
     }
     all.raw("slowest", slowest + "]");
+    if (oldest_) {
+      JsonObject object;
+      object.number("xid", oldest_->xid).text("name", call_name(*oldest_));
+      object.number("packet", oldest_->call.first.packet).text("state", waiting_text(*oldest_));
+      all.raw("oldest_unanswered", object.str());
+    }
     all.number("violations", findings_[2])
         .number("warnings", findings_[1])
         .number("notes", findings_[0]);
@@ -285,6 +319,10 @@ class SummaryView : public ShownView {
   std::map<std::string, Figures> figures_;
   std::vector<ConnectionFact> connections_;
   std::vector<CallFact> slow_;
+  std::optional<CallFact> oldest_;  // of those without a reply
+  // Calls with Read chunks, Write chunks, and Reply chunks.
+  std::array<std::uint64_t, 3> chunks_answered_{}, chunks_open_{};
+  std::uint64_t answered_ = 0;
   std::array<std::uint64_t, 3> findings_{};
   std::uint64_t filtered_ = 0;
 };

@@ -98,6 +98,31 @@ std::string phases_text(const CallFact& call) {
   return out;
 }
 
+std::string offers_text(const CallFact& call) {
+  std::string out;
+  const auto add = [&out](const char* name, const Chunk& chunk) {
+    if (!out.empty()) out += " and ";
+    out += fmt::format("a {} chunk of {} in {} segment{}", name, bytes_text(length_of(chunk)),
+                       chunk.size(), chunk.size() == 1 ? "" : "s");
+  };
+  for (const Chunk& chunk : call.call.writes) add("Write", chunk);
+  if (call.call.has_reply_chunk) add("Reply", call.call.reply_chunk);
+  return out;
+}
+
+std::string waiting_text(const CallFact& call) {
+  std::string out = "No reply is in the capture";
+  if (!call.call.reads.empty()) {
+    const std::uint64_t wanted = length_of(call.call.reads);
+    out += call.read_bytes == wanted
+               ? fmt::format("; all {} of its Read chunks were read", bytes_text(wanted))
+               : fmt::format("; {} of {} were read from its Read chunks",
+                             bytes_text(call.read_bytes), bytes_text(wanted));
+  }
+  if (call.write_bytes != 0) out += fmt::format("; {} were written", bytes_text(call.write_bytes));
+  return out;
+}
+
 std::string call_line(const CallFact& call, const ConnectionFact& connection, std::int64_t start) {
   const std::int64_t at = (call.has_call ? call.call.first.time : call.reply.first.time) - start;
   std::string line = fmt::format("{:12.6f}  #{} {}  {:08x}  {}{}", static_cast<double>(at) / 1e9,

@@ -18,6 +18,10 @@ std::string call_half_text(const rpcrdma::explain::CallFact& call);
 std::string reply_half_text(const rpcrdma::explain::CallFact& call);
 // "server 0.21 ms, writes 0.80 ms"; only those that took time.
 std::string phases_text(const rpcrdma::explain::CallFact& call);
+// The chunks for results that the Call offers: "a Reply chunk of 1,024 B in 3 segments".
+std::string offers_text(const rpcrdma::explain::CallFact& call);
+// Where a call without a reply stands: "No reply is in the capture, and no RDMA Read either".
+std::string waiting_text(const rpcrdma::explain::CallFact& call);
 // One line about a call; `start` is the time of the first packet.
 std::string call_line(const rpcrdma::explain::CallFact& call,
                       const rpcrdma::explain::ConnectionFact& connection, std::int64_t start);

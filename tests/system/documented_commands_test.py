@@ -21,6 +21,7 @@ KERBEROS = "needs a realm: nfs_krb5_test.py does the same"
 RPCBIND = "needs an rpcbind of its own: rpcbind_test.py does the same"
 INSTALLED = "needs the installed settings: service_settings_test.py does the same"
 MACHINE = "looks at the machine that runs the test: doctor_test.py does the same on one that it makes up"
+CAPTURE = "needs a capture: explain_test.py does the same"
 BENCH = "takes a minute: bench_test.py does the same for less"
 REFUSED = {
     "rpcrdma serve --nfs ceph:/PATH": CEPH,
@@ -42,6 +43,11 @@ REFUSED = {
     "rpcrdma serve --config /etc/rpcrdma/serve.toml --check": INSTALLED,
     "rpcrdma serve --config /etc/rpcrdma/serve.toml --check --unit "
     "> /etc/systemd/system/rpcrdma.service.d/exports.conf": INSTALLED,
+    "rpcrdma explain trace.pcap": CAPTURE,
+    "rpcrdma explain summary trace.pcap": CAPTURE,
+    "rpcrdma explain check trace.pcap": CAPTURE,
+    "rpcrdma explain ladder 2fa1c5d1 trace.pcap": CAPTURE,
+    "rpcrdma explain ladder --html trace.html --slower-than 10 trace.pcap": CAPTURE,
     "rpcrdma doctor": MACHINE,
     "rpcrdma doctor --server": MACHINE,
     "rpcrdma bench": BENCH,

@@ -2,7 +2,6 @@
 """`rpcrdma explain` on captures of Linux: calls and forms, views, filters, files that are cut, shuffled or begin in the middle."""
 import collections
 import json
-import os
 import pathlib
 import random
 import re
@@ -16,6 +15,7 @@ import command_fixture
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "captures"))
 import plant  # noqa: E402
+import scenes  # noqa: E402
 
 SIW, CRC, RXE = "nfs3-siw.pcap.xz", "nfs3-siw-crc.pcap.xz", "nfs3-rxe.pcap.xz"
 # Calls over RDMA and TCP of each capture, and the forms of Calls and replies. tshark counts the same messages
@@ -248,8 +248,9 @@ class ExplainTest(unittest.TestCase):
         self.assertRegex(result.stdout, r"\|<-+ RDMA Write x48, 65,536 B -\|  packets \d+-\d+")
         self.assertRegex(result.stdout, r"The reply is chunked: the Call offered a Write chunk")
         self.assertLess(max(map(len, lines)), 110)
-        self.assertEqual(explain("ladder", "#2", self.capture(CRC)).stdout.splitlines()[-1],
-                         "125 calls are left out by the filters")
+        self.assertEqual(explain("ladder", "#2", self.capture(CRC)).stdout, "")
+        self.assertEqual(explain("ladder", "#1", "--xid", "1", self.capture(CRC)).stdout,
+                         "125 calls are left out by the filters\n")
         self.assertEqual(explain("ladder", "xyz", self.capture(CRC)).returncode, 2)
 
     def test_ladder_writes_a_drawing_and_a_page(self):
@@ -305,6 +306,17 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual(len(again), 3)
         self.assertTrue(any(each["transport"] == "TCP" for each in events))
         self.assertTrue(any("GSS_INIT" in each["name"] for each in events))
+
+    def test_page_shows_what_the_command_prints(self):
+        scenes.write_all(self.folder)
+        page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "explain.md").read_text()
+        shown = re.findall(r"^```text\n\$ rpcrdma (explain .*?)\n(.*?)\n```$", page, re.S | re.M)
+        self.assertGreaterEqual(len(shown), 8)
+        for command, wanted in shown:
+            with self.subTest(command):
+                printed = subprocess.run(["bash", "-c", f'"{command_fixture.COMMAND}" {command}'], cwd=self.folder,
+                                         capture_output=True, text=True, check=False)
+                self.assertEqual(printed.stdout.rstrip("\n"), wanted)
 
     def test_words_and_options_that_cannot_be_meant_are_refused(self):
         path = self.capture(CRC)
