@@ -30,6 +30,10 @@ constexpr std::array<std::string_view, 6> kPortMapper{"NULL",    "SET",  "UNSET"
                                                       "GETPORT", "DUMP", "CALLIT"};
 constexpr std::array<std::string_view, 6> kNfsAcl{"NULL", "GETACL", "SETACL", "GETXATTRDIR"};
 
+constexpr std::array<std::string_view, 10> kBlob{"NULL",   "PUT_BEGIN", "PUT_DATA", "PUT_COMMIT",
+                                                 "GET",    "STAT",      "LIST",     "SUM",
+                                                 "REMOVE", "STEP_UP"};
+
 struct Known {
   std::uint32_t program, version;  // version 0: any
   std::string_view name;
@@ -39,7 +43,8 @@ const Known kPrograms[] = {
     {100003, 3, "NFSv3", kNfs3},      {100003, 4, "NFSv4", kNfs4},
     {100005, 0, "MOUNT", kMount},     {100000, 2, "portmapper", kPortMapper},
     {100000, 0, "rpcbind", kRpcbind}, {100227, 3, "NFSACL", kNfsAcl},
-    {100021, 4, "NLM", {}},           {100417, 0, "CCP", {}},
+    {537002057, 1, "blob", kBlob},    {100021, 4, "NLM", {}},
+    {100417, 0, "CCP", {}},
 };
 
 const Known* find(std::uint32_t program, std::uint32_t version) {

@@ -94,7 +94,10 @@ void Conversation::on_send(const SendFact& send) {
   ++terms_.sends[send.side];
   constexpr std::uint64_t kLate = 64;  // Sends behind a reply: its Call is not late any more
   const std::uint64_t sends = terms_.sends[0] + terms_.sends[1];
-  if (!orphans_.empty() && sends > kLate) drop_orphans(sends - kLate);
+  if (sends > kLate) {
+    if (!orphans_.empty()) drop_orphans(sends - kLate);
+    if (!foreign_.empty()) judge_foreign(sends - kLate);
+  }
   SideFact& side = connection_.sides[send.side];
   ++side.messages;
   if (message.error.empty()) side.credits = message.credits;
@@ -259,6 +262,7 @@ void Conversation::take_call(const SendFact& send, MessageFact&& message, Bytes 
   rules_.judge_call(call, payload, terms_, memory_);
   memory_.add(fact.caller, call, fact.call, false);
   note_step(fact, StepFact::Kind::kCall, fact.caller, fact.call.first, fact.call.size);
+  if (!foreign_.empty()) forgive_foreign(call);
   if (!orphans_.empty()) join_orphan(call);
 }
 
@@ -475,6 +479,7 @@ void Conversation::note_lost() {
 void Conversation::end(bool has_connection_ended) {
   if (has_connection_ended) note_lost();
   drop_orphans(terms_.sends[0] + terms_.sends[1]);
+  judge_foreign(terms_.sends[0] + terms_.sends[1]);
   for (int caller = 0; caller < 2; ++caller) {
     if (pending_[caller] != 0 && terms_.is_complete) {
       judge_.report(RuleId::kXcharPending, 1 - caller, connection_.last, std::nullopt, {});

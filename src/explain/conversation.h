@@ -119,6 +119,12 @@ class Conversation {
     std::vector<std::byte> payload;
     std::uint64_t sends;  // of the connection, when it came
   };
+  // An operation on memory that no call offers. Its Call may only be late, as that of a reply.
+  struct Foreign {
+    PlacedFact placed;
+    bool is_write;
+    std::uint64_t sends;
+  };
   struct Refused {
     std::uint32_t xid;
     std::uint64_t digest;
@@ -144,6 +150,8 @@ class Conversation {
   void drop_oldest(int caller);
   void learn_client(int caller) noexcept;
   void judge_unknown(const PlacedFact& placed, bool is_write);
+  void forgive_foreign(const CallRecord& call);
+  void judge_foreign(std::uint64_t sends_min);
   void note_write(CallRecord& call, const Offered& offered, const PlacedFact& write);
 
   ConnectionFact& connection_;
@@ -157,6 +165,7 @@ class Conversation {
   std::deque<std::uint32_t> order_[2];  // XIDs in the order of their calls; some are answered
   std::deque<OpenRead> open_reads_[2];  // by the side that reads
   std::deque<Orphan> orphans_;
+  std::deque<Foreign> foreign_;
   std::deque<Refused> refused_[2];     // Calls that were answered ERR_CHUNK
   std::deque<Request> requests_[2];    // for characteristics, by the side that asked
   std::uint32_t pending_[2] = {0, 0};  // of them, those that an UPDXCH has to end

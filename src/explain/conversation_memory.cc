@@ -22,11 +22,36 @@ void note_step(CallFact& call, StepFact::Kind kind, int side, const Where& where
 void Conversation::judge_unknown(const PlacedFact& placed, bool is_write) {
   if (!terms_.is_complete || placed.size == 0) return;
   const int owner = 1 - placed.side;
-  const bool was_answered = memory_.was_answered(owner, placed.tag, placed.address, placed.size);
-  const RuleId late = is_write ? RuleId::kWriteAfterReply : RuleId::kReadAfterReply;
-  judge_.report(
-      was_answered ? late : RuleId::kOutsideOfSegment, placed.side, placed.where, std::nullopt,
-      fmt::format("{} bytes at {:x} of handle {:08x}", placed.size, placed.address, placed.tag));
+  if (memory_.was_answered(owner, placed.tag, placed.address, placed.size)) {
+    judge_.report(is_write ? RuleId::kWriteAfterReply : RuleId::kReadAfterReply, placed.side,
+                  placed.where, std::nullopt, fmt::format("handle {:08x}", placed.tag));
+    return;
+  }
+  constexpr std::size_t kForeignMax = 64;
+  foreign_.push_back({placed, is_write, terms_.sends[0] + terms_.sends[1]});
+  if (foreign_.size() > kForeignMax) judge_foreign(foreign_.front().sends);
+}
+
+// Forgets operations that were captured in front of the Call that allows them.
+void Conversation::forgive_foreign(const CallRecord& call) {
+  const int owner = call.fact.caller;
+  std::erase_if(foreign_, [&](const Foreign& each) {
+    const PlacedFact& placed = each.placed;
+    const Offered* offered = memory_.find(owner, placed.tag, placed.address, placed.size);
+    return placed.side != owner && offered != nullptr && offered->call == &call &&
+           MemoryMap::holds(offered->segment, placed.address, placed.size);
+  });
+}
+
+// Reports those that came when the connection had at most this many Sends.
+void Conversation::judge_foreign(std::uint64_t sends_min) {
+  while (!foreign_.empty() && foreign_.front().sends <= sends_min) {
+    const PlacedFact placed = foreign_.front().placed;
+    foreign_.pop_front();
+    judge_.report(
+        RuleId::kOutsideOfSegment, placed.side, placed.where, std::nullopt,
+        fmt::format("{} bytes at {:x} of handle {:08x}", placed.size, placed.address, placed.tag));
+  }
 }
 
 void Conversation::on_write(const PlacedFact& write) {

@@ -201,6 +201,8 @@ class ExplainTest(unittest.TestCase):
         calls = calls_of(self.written(packets))
         wanted = {each["xid"]: each["status"] for each in calls_of(self.capture(CRC))}
         self.assertEqual({each["xid"]: each["status"] for each in calls if "call_form" in each}, wanted)
+        found = [json.loads(line) for line in explain("check", "--json", self.folder / "edited.pcap").stdout.splitlines()]
+        self.assertEqual([each for each in found if each["severity"] == "error"], [])
 
     def test_lost_packets_are_gaps_and_the_rest_is_told(self):
         packets = list(plant.packets_of(plant.FOLDER / CRC))
