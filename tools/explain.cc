@@ -20,7 +20,7 @@ using explaining::View;
 struct ExplainSettings {
   std::vector<std::string> words;
   std::string xid, procedure, peer, status, html, svg;
-  std::string since, until;
+  std::string since, until, interface_file;
   double slower_than_ms = 0;
   bool is_json = false;
 };
@@ -89,6 +89,7 @@ void explain(ExplainSettings& given) {
   settings.is_json = given.is_json;
   settings.html = given.html;
   settings.svg = given.svg;
+  settings.interface_file = given.interface_file;
   if ((!given.html.empty() || !given.svg.empty()) && settings.view != View::kLadder) {
     fail(kUsage, "--html and --svg are for `explain ladder`");
   }
@@ -133,6 +134,11 @@ void add_explain(Command& program) {
         "ladder: write a page with all calls to this file",
         {.type = "FILE"}},
        {"--svg", &settings.svg, "ladder: write the drawing to this file", {.type = "FILE"}},
+       {"--x",
+        &settings.interface_file,
+        "a .x file (docs/idl.md): names its programs and procedures, and shows their arguments and "
+        "results in ladders and in JSON",
+        {.type = "FILE"}},
        {"--json", &settings.is_json,
         "print one JSON object a line (docs/explain.md names its members)"}});
   command.set_footer(

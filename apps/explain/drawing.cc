@@ -64,6 +64,9 @@ std::vector<std::string> notes_of(const CallFact& call) {
   } else if (call.has_reply && !answered.empty()) {
     notes.push_back(fmt::format("The reply is {}: {}.", to_string(call.reply_form), answered));
   }
+  const std::string arguments = arguments_text(call), results = results_text(call);
+  if (!arguments.empty()) notes.push_back("Arguments: " + arguments);
+  if (!results.empty()) notes.push_back("Results: " + results);
   const std::string phases = phases_text(call);
   if (!phases.empty()) notes.push_back("Time: " + phases + ".");
   if (!call.has_reply) notes.push_back(waiting_text(call) + ".");
@@ -185,7 +188,7 @@ void Page::add(const CallFact& call, const ConnectionFact& connection, std::int6
   row.raw("l", steps + "]");
   std::string notes = "[";
   for (const std::string& note : notes_of(call))
-    notes += (notes.size() > 1 ? "," : "") + quoted(note);
+    notes += (notes.size() > 1 ? "," : "") + json_string(note);
   row.raw("w", notes + "]");
   rows_.emplace(
       std::pair{has_succeeded(call) ? 0 : 1, call.has_reply ? call.duration() : INT64_MAX},
@@ -323,7 +326,7 @@ std::string Page::text(std::uint64_t filtered) const {
   if (filtered != 0) about += fmt::format("; the filters left {} out", filtered);
   if (findings_left_out_ != 0)
     about += fmt::format("; {} findings are left out", findings_left_out_);
-  return out + "];\nconst about=" + quoted(about) + ";\n" + kPageScript;
+  return out + "];\nconst about=" + json_string(about) + ";\n" + kPageScript;
 }
 
 }  // namespace explaining

@@ -4,6 +4,8 @@
 #include <stdexcept>
 
 #include "explain/capture_reader.h"
+#include "explain/interface_file.h"
+#include "explain/names.h"
 #include "explain/view.h"
 
 namespace explaining {
@@ -35,12 +37,18 @@ void print_line(const std::string& line) {
 
 Result explain(const Settings& settings) {
   Result outcome;
+  std::unique_ptr<InterfaceFile> interface;
+  if (!settings.interface_file.empty()) {
+    interface = std::make_unique<InterfaceFile>(settings.interface_file);
+    if (!interface->problem().empty()) throw std::invalid_argument(interface->problem());
+  }
+  const NamesFrom names(interface.get());
   CaptureReader reader(settings.file);
   outcome.problem = reader.problem();
   if (!outcome.problem.empty()) return outcome;
   outcome.was_opened = true;
   const std::unique_ptr<ShownView> view = make_view(settings);
-  rpcrdma::explain::Decoder decoder(*view);
+  rpcrdma::explain::Decoder decoder(*view, {.keeps_bodies = interface != nullptr});
   rpcrdma::explain::Packet packet;
   bool has_begun = false;
   const bool is_live = settings.file == "-";

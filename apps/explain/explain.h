@@ -26,8 +26,9 @@ struct Settings {
   std::string file = "-";
   Filter filter;
   bool is_json = false;
-  std::string subject;    // of a ladder: an XID, or "#1" for a connection
-  std::string html, svg;  // files to write; empty: none
+  std::string subject;         // of a ladder: an XID, or "#1" for a connection
+  std::string html, svg;       // files to write; empty: none
+  std::string interface_file;  // a .x file; empty: none
 };
 
 // Decides the exit status.

@@ -4,7 +4,7 @@
 
 namespace explaining {
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char each : text) {
     const auto code = static_cast<unsigned char>(each);
@@ -52,7 +52,7 @@ JsonObject& JsonObject::seconds(std::string_view key, std::int64_t nanoseconds) 
 
 JsonObject& JsonObject::raw(std::string_view key, std::string_view value) {
   if (text_.size() > 1) text_ += ',';
-  text_ += quoted(key);
+  text_ += json_string(key);
   text_ += ':';
   text_ += value;
   return *this;

@@ -10,14 +10,16 @@
 namespace explaining {
 
 // Returns the text in quotes; bytes that are no printable ASCII are escaped.
-std::string quoted(std::string_view text);
+std::string json_string(std::string_view text);
 // Escapes for the contents and the attributes of HTML and SVG.
 std::string escaped(std::string_view text);
 
 // Writes one object, member by member.
 class JsonObject {
  public:
-  JsonObject& text(std::string_view key, std::string_view value) { return raw(key, quoted(value)); }
+  JsonObject& text(std::string_view key, std::string_view value) {
+    return raw(key, json_string(value));
+  }
   JsonObject& number(std::string_view key, std::integral auto value) {
     return raw(key, std::to_string(value));
   }

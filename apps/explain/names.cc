@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "explain/interface_file.h"
 #include "mount3_fields.h"
 #include "nfs3_fields.h"
 #include "rpcrdma/oncrpc.h"
@@ -47,6 +48,8 @@ const Known kPrograms[] = {
     {100417, 0, "CCP", {}},
 };
 
+const InterfaceFile* given_interface = nullptr;  // of NamesFrom
+
 const Known* find(std::uint32_t program, std::uint32_t version) {
   for (const Known& each : kPrograms) {
     if (each.program == program && (each.version == 0 || each.version == version)) return &each;
@@ -80,14 +83,48 @@ bool has_mount_status(const CallFact& call) {
   return call.program == 100005 && call.version == 3 && call.procedure == 1;
 }
 
+// Bodies under integrity or privacy, and those of control messages, are not of the procedure's
+// type.
+bool is_wrapped(const CallFact& call) {
+  return call.gss && (call.gss->control != 0 || call.gss->service > 1);
+}
+
 }  // namespace
 
+NamesFrom::NamesFrom(const InterfaceFile* file) noexcept {
+  given_interface = file;
+}
+
+NamesFrom::~NamesFrom() {
+  given_interface = nullptr;
+}
+
+std::string arguments_text(const CallFact& call) {
+  if (given_interface == nullptr || call.arguments.empty() || is_wrapped(call)) return {};
+  return given_interface->text(call.program, call.version, call.procedure,
+                               InterfaceFile::Part::kArguments, call.arguments);
+}
+
+std::string results_text(const CallFact& call) {
+  if (given_interface == nullptr || call.results.empty() || is_wrapped(call)) return {};
+  return given_interface->text(call.program, call.version, call.procedure,
+                               InterfaceFile::Part::kResults, call.results);
+}
+
 std::string program_name(std::uint32_t program, std::uint32_t version) {
+  if (given_interface != nullptr) {
+    std::string name = given_interface->program_name(program);
+    if (!name.empty()) return name;
+  }
   const Known* known = find(program, version);
   return known == nullptr ? fmt::format("{}v{}", program, version) : std::string(known->name);
 }
 
 std::string procedure_name(std::uint32_t program, std::uint32_t version, std::uint32_t procedure) {
+  if (given_interface != nullptr) {
+    std::string name = given_interface->procedure_name(program, version, procedure);
+    if (!name.empty()) return name;
+  }
   const Known* known = find(program, version);
   if (known != nullptr && procedure < known->procedures.size() &&
       !known->procedures[procedure].empty()) {

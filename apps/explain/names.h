@@ -9,6 +9,22 @@
 
 namespace explaining {
 
+class InterfaceFile;
+
+// Takes names from a .x file first, and shows arguments and results by it, as long as this lives.
+// Null: nothing.
+class NamesFrom {
+ public:
+  explicit NamesFrom(const InterfaceFile* file) noexcept;
+  ~NamesFrom();
+  NamesFrom(const NamesFrom&) = delete;
+  NamesFrom& operator=(const NamesFrom&) = delete;
+};
+
+// Text of arguments and results by the .x file; empty: there is none, or it has no such procedure.
+std::string arguments_text(const rpcrdma::explain::CallFact& call);
+std::string results_text(const rpcrdma::explain::CallFact& call);
+
 // "NFSv3", or its number where no name is known.
 std::string program_name(std::uint32_t program, std::uint32_t version);
 // "READ", or its number.

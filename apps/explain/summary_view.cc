@@ -310,7 +310,8 @@ class SummaryView : public ShownView {
         .number("warnings", findings_[1])
         .number("notes", findings_[0]);
     std::string said = "[";
-    for (const std::string& each : advice()) said += (said.size() > 1 ? "," : "") + quoted(each);
+    for (const std::string& each : advice())
+      said += (said.size() > 1 ? "," : "") + json_string(each);
     all.raw("advice", said + "]").number("filtered", filtered_);
     print_line(all.str());
   }

@@ -188,6 +188,9 @@ std::string call_json(const CallFact& call, const ConnectionFact& connection, st
     object.number("program", call.program).number("version", call.version);
     object.number("procedure", call.procedure).number("flavor", call.flavor);
   }
+  const std::string arguments = arguments_text(call), results = results_text(call);
+  if (!arguments.empty()) object.text("arguments", arguments);
+  if (!results.empty()) object.text("results", results);
   object.text("status", status_text(call)).boolean("succeeded", has_succeeded(call));
   if (call.has_call) {
     object.number("call_packet", call.call.first.packet)

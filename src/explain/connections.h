@@ -66,7 +66,9 @@ class RoceConnection : public Connection {
 
 class Decoder::Connections {
  public:
-  Connections(Sink& sink, DecoderOptions options) : sink_(sink), options_(options) {}
+  Connections(Sink& sink, DecoderOptions options) : sink_(sink), options_(options) {
+    shared_.keeps_bodies = options.keeps_bodies;
+  }
 
   void add(const Packet& packet);
   void finish();

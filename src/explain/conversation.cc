@@ -45,6 +45,12 @@ std::uint64_t read_length(const MessageFact& message) noexcept {
   return length_of(message.reads);
 }
 
+void keep_body(Bytes body, std::vector<std::byte>& into) {
+  constexpr std::size_t kBodyMax = 4096;
+  body = body.first(std::min(body.size(), kBodyMax));
+  into.assign(body.begin(), body.end());
+}
+
 MessageFact message_of(const SendFact& send) {
   MessageFact message;
   message.first = send.first;
@@ -243,6 +249,9 @@ void Conversation::take_call(const SendFact& send, MessageFact&& message, Bytes 
   fact.call_size = fact.call.inline_size() + read_length(fact.call);
   call.digest = digest;
   call.arguments_at = is_inline ? arguments_at(payload) : 0;
+  if (shared_.keeps_bodies && call.arguments_at != 0) {
+    keep_body(payload.subspan(call.arguments_at), fact.arguments);
+  }
   for (const Chunk& chunk : fact.call.writes) call.written.emplace_back(chunk.size(), 0);
   call.written_reply.resize(fact.call.reply_chunk.size());
   if (fact.has_rpc_call) {
@@ -300,6 +309,10 @@ void Conversation::read_long_call(CallRecord& call) {
     fact.asked_count.reset();  // the head of the message is not its end
     rules_.judge_rpc_call(fact, fault == RpcFault::kShort ? RpcFault::kNone : fault, fact.call,
                           call.call_head);
+    const std::size_t at = arguments_at(call.call_head);
+    if (shared_.keeps_bodies && at != 0) {
+      keep_body(Bytes(call.call_head).subspan(at), fact.arguments);
+    }
   }
   std::uint64_t zero = 0;
   for (const SegmentFact& read : fact.call.reads) zero += read.position == 0 ? read.length : 0;
@@ -335,6 +348,7 @@ void Conversation::fill_reply(CallRecord& call, MessageFact&& message, Bytes pay
     rules_.report(RuleId::kReadAfterReply, fact.reply, "a Read of the Call is not complete");
   }
   const std::size_t results_at = rpc.empty() ? 0 : results_offset(rpc);
+  if (shared_.keeps_bodies && results_at != 0) keep_body(rpc.subspan(results_at), fact.results);
   rules_.judge_reply(call, terms_, results_at == 0 ? Bytes() : rpc.subspan(results_at));
   rules_.judge_rpc_reply(fact, fault == RpcFault::kShort && is_long ? RpcFault::kNone : fault);
   terms_.grants[fact.caller] = fact.reply.credits;

@@ -71,6 +71,7 @@ class LostCalls {
 struct Shared {
   HeaderDecoder decoder;
   LostCalls lost;
+  bool keeps_bodies = false;
 };
 
 class Conversation {

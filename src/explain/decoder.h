@@ -13,6 +13,7 @@ namespace rpcrdma::explain {
 
 struct DecoderOptions {
   std::size_t connections_max = 16384;  // kept at a time; the one that was silent longest goes
+  bool keeps_bodies = false;            // CallFact::arguments and results
 };
 
 // Never fails: what it does not understand it counts. Memory is bounded for each connection and in

@@ -6,6 +6,7 @@
 #define RPCRDMA_EXPLAIN_FACTS_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -143,6 +144,10 @@ struct CallFact {
   std::uint32_t reply_stat = 0, accept_stat = 0, auth_stat = 0;
   std::optional<std::uint32_t> status;       // the first word of the results
   std::optional<std::uint32_t> asked_count;  // the last word of short arguments
+
+  // The first bytes of arguments and results, where the decoder keeps them. Items that went by
+  // chunks are not among them.
+  std::vector<std::byte> arguments, results;
 
   std::uint64_t read_bytes = 0, write_bytes = 0;
   std::uint32_t reads = 0, writes = 0;  // RDMA Reads; RDMA Writes as segments on the wire

@@ -162,6 +162,21 @@ TEST_F(Fpdus, KeepTheirPlaceWhenBytesInsideAreMissing) {
   EXPECT_EQ(said, "F1+F2~F3+");
 }
 
+// Without a CRC one FPDU alone could not be found again.
+TEST_F(Fpdus, KeepTheirPlaceWithoutCrcs) {
+  Buffer stream;
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    const Buffer one = fpdu(i, 100, false);
+    stream.insert(stream.end(), one.begin(), one.end());
+  }
+  const std::size_t one = stream.size() / 3;
+  reader.begin(false);
+  reader.add(Bytes(stream).first(one + 30), {});
+  reader.gap(one - 30, {});
+  reader.add(Bytes(stream).subspan(2 * one), {});
+  EXPECT_EQ(said, "F10F2~F30");
+}
+
 TEST_F(Fpdus, AreFoundAgainBehindAGapAndAtAnyOffset) {
   const Buffer stream = several(4, 100);
   const std::size_t one = stream.size() / 4;

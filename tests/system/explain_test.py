@@ -309,6 +309,26 @@ class ExplainTest(unittest.TestCase):
         self.assertTrue(any(each["transport"] == "TCP" for each in events))
         self.assertTrue(any("GSS_INIT" in each["name"] for each in events))
 
+    def test_interface_file_names_procedures_and_shows_values(self):
+        idl = pathlib.Path(__file__).resolve().parents[2] / "idl"
+        path = self.capture(CRC)
+        calls = {each["xid"]: each for each in calls_of(path, "--x", idl / "nfs3.x")}
+        read = calls[0x2fa1c5d1]
+        self.assertEqual(read["name"], "NFS_PROGRAM NFSPROC3_READ")
+        self.assertRegex(read["arguments"], r"file: \{data: <\d+ bytes: .*>\}, offset: 0, count: 65536\}")
+        self.assertRegex(read["results"], r"status: NFS3_OK, .*count: 65536, eof: \w+, data: <65536 bytes, not in the message>")
+        for each in calls.values():
+            self.assertNotIn("the input ends", each.get("results", ""), each)
+            self.assertNotIn("bytes more", each.get("arguments", ""), each)
+        ladder = explain("ladder", "2fa1c5d1", "--x", idl / "nfs3.x", path).stdout
+        self.assertIn("Arguments: {", ladder)
+        self.assertIn("Results: {", ladder)
+        bad = self.folder / "bad.x"
+        bad.write_text("struct a { nothing b; };")
+        result = explain("--x", bad, path)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("bad.x:1:", result.stderr)
+
     def test_page_shows_what_the_command_prints(self):
         scenes.write_all(self.folder)
         page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "explain.md").read_text()
