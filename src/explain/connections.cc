@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::size_t kPendingMax = 1024;
 constexpr std::size_t kRoceMax = 4096;
+// Packets behind a finding after which a gap in front of it would have shown.
+constexpr std::uint64_t kCertainAfter = 1024;
+constexpr std::uint64_t kAllPackets = ~std::uint64_t{0};
 
 }  // namespace
 
@@ -32,7 +35,18 @@ Connection::Connection(std::uint64_t number, Transport transport, Sink& sink, Sh
 
 void Connection::report(RuleId id, int side, const Where& where, std::optional<std::uint32_t> xid,
                         std::string detail) {
-  sink_.on_finding({&rule(id), where, fact.number, side, xid, std::move(detail)}, fact);
+  Finding finding{&rule(id), where, fact.number, side, xid, std::move(detail)};
+  if (!needs_all_bytes(id)) return sink_.on_finding(finding, fact);
+  constexpr std::size_t kHeldMax = 4096;
+  if (held_.size() >= kHeldMax) release(held_.front().where.packet);
+  held_.push_back(std::move(finding));
+}
+
+void Connection::release(std::uint64_t packet) {
+  while (!held_.empty() && held_.front().where.packet <= packet) {
+    sink_.on_finding(held_.front(), fact);
+    held_.pop_front();
+  }
 }
 
 TcpConnection::TcpConnection(std::uint64_t number, const Endpoint& client, const Endpoint& server,
@@ -48,6 +62,7 @@ void TcpConnection::add(const Segment& segment) {
   if (is_finished_) return;
   ++fact.sides[side].packets;
   fact.last = segment.where;
+  if (segment.where.packet > kCertainAfter) release(segment.where.packet - kCertainAfter);
   TcpStream& stream = link_.stream(side);
   if (segment.flags.syn) {
     stream.begin(segment.sequence + 1);
@@ -81,6 +96,7 @@ void TcpConnection::finish() {
   is_finished_ = true;
   link_.finish();
   conversation.end(!fact.ended_by.empty());
+  release(kAllPackets);
   if (fact.transport != Transport::kUnknown) sink_.on_connection(fact);
 }
 
@@ -89,6 +105,7 @@ RoceConnection::RoceConnection(std::uint64_t number, Sink& sink, Shared& shared)
 
 void RoceConnection::finish(bool has_ended) {
   conversation.end(has_ended || !fact.ended_by.empty());
+  release(kAllPackets);
   sink_.on_connection(fact);
 }
 
@@ -188,6 +205,9 @@ void Decoder::Connections::add_roce(const Segment& segment) {
   }
   const Half half = half_of(segment, *packet);
   half.connection->fact.last = segment.where;
+  if (segment.where.packet > kCertainAfter) {
+    half.connection->release(segment.where.packet - kCertainAfter);
+  }
   half.connection->link.add(half.sender, *packet, segment.where);
 }
 

@@ -3,6 +3,7 @@
 #define RPCRDMA_EXPLAIN_CONNECTIONS_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,12 +28,18 @@ class Connection : public Judge {
   Connection(std::uint64_t number, Transport transport, Sink& sink, Shared& shared);
   void report(RuleId id, int side, const Where& where, std::optional<std::uint32_t> xid,
               std::string detail) override;
+  void forget_uncertain() override { held_.clear(); }
+  // Reports what was held back, up to those of this packet.
+  void release(std::uint64_t packet);
 
   ConnectionFact fact;
   Conversation conversation;
 
  protected:
   Sink& sink_;
+
+ private:
+  std::deque<Finding> held_;  // findings that need all bytes
 };
 
 class TcpConnection : public Connection {

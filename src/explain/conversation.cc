@@ -474,8 +474,10 @@ void Conversation::deliver(CallRecord& call) {
   calls_[caller].erase(xid);
 }
 
-void Conversation::on_missing() noexcept {
+void Conversation::on_missing() {
   terms_.is_complete = false;
+  foreign_.clear();
+  judge_.forget_uncertain();
   for (auto& calls : calls_) {
     for (auto& [xid, call] : calls) call->fact.is_uncertain = true;
   }

@@ -94,7 +94,7 @@ class Conversation {
   bool wants_bytes() const noexcept { return long_head_ != nullptr; }
 
   // Bytes of the connection are missing in the capture.
-  void on_missing() noexcept;
+  void on_missing();
   // The connection begins to end: calls without a reply may be made again on another.
   void note_lost();
   // No more comes: the connection has ended, or the capture has.

@@ -1,5 +1,6 @@
 #include "explain/rules.h"
 
+#include <algorithm>
 #include <array>
 
 namespace rpcrdma::explain {
@@ -20,6 +21,17 @@ constexpr std::array kRules{
 
 const Rule& rule(RuleId id) noexcept {
   return kRules[static_cast<std::size_t>(id)];
+}
+
+bool needs_all_bytes(RuleId id) noexcept {
+  constexpr std::array kThose{
+      RuleId::kTooManyCalls,    RuleId::kSecondCallEarly,   RuleId::kBackwardTooMany,
+      RuleId::kWriteOrder,      RuleId::kWriteLength,       RuleId::kWritePadding,
+      RuleId::kWriteAfterReply, RuleId::kReadAfterReply,    RuleId::kOutsideOfSegment,
+      RuleId::kReplyToNothing,  RuleId::kResponseToNothing, RuleId::kResponseAddress,
+      RuleId::kTooManyReads,    RuleId::kFpduEarly,         RuleId::kNoRtr,
+      RuleId::kXcharXid,        RuleId::kXcharPending,      RuleId::kDoneMissing};
+  return std::find(kThose.begin(), kThose.end(), id) != kThose.end();
 }
 
 std::span<const Rule> all_rules() noexcept {

@@ -18,6 +18,9 @@ enum class RuleId : std::uint8_t {
 
 const Rule& rule(RuleId id) noexcept;
 std::span<const Rule> all_rules() noexcept;
+// Returns whether a finding is wrong if bytes of either side are missing. That they are is known
+// when the next ones come, which may be later.
+bool needs_all_bytes(RuleId id) noexcept;
 
 // Takes what breaks a rule on one connection.
 class Judge {
@@ -25,6 +28,8 @@ class Judge {
   virtual ~Judge() = default;
   virtual void report(RuleId id, int side, const Where& where, std::optional<std::uint32_t> xid,
                       std::string detail) = 0;
+  // Bytes of the connection are missing: findings of late that need all of them do not count.
+  virtual void forget_uncertain() = 0;
 };
 
 }  // namespace rpcrdma::explain

@@ -217,16 +217,27 @@ class ExplainTest(unittest.TestCase):
         violations = [json.loads(line) for line in explain("check", "--json", path).stdout.splitlines()]
         self.assertEqual([each for each in violations if each["severity"] == "error"], [])
 
+    def test_loss_of_one_packet_breaks_no_rule(self):
+        packets = list(plant.packets_of(plant.FOLDER / CRC))
+        # The Calls of a READ and a WRITE, an RDMA Write, a Read Request, a Read Response, and two replies.
+        for lost in (60, 408, 61, 409, 410, 218, 510):
+            with self.subTest(lost):
+                path = self.written(packets[:lost - 1] + packets[lost:])
+                found = [json.loads(line) for line in explain("check", "--json", path).stdout.splitlines()]
+                self.assertEqual([each for each in found if each["severity"] == "error"], [])
+
     def test_capture_may_begin_anywhere(self):
         packets = list(plant.packets_of(plant.FOLDER / CRC))
         whole = {each["xid"]: each for each in calls_of(self.capture(CRC))}
-        for begin in (5, 40, 120, 399):
+        for begin in (5, 40, 120, 399, 408):
             with self.subTest(begin):
                 later = {xid for xid, each in whole.items() if each["call_packet"] > begin + 2}
                 told = {each["xid"]: each for each in calls_of(self.written(packets[begin:]))}
                 self.assertEqual(later - set(told), set())
                 for xid in later:
                     self.assertEqual(told[xid]["status"], whole[xid]["status"])
+                found = [json.loads(line) for line in explain("check", "--json", self.folder / "edited.pcap").stdout.splitlines()]
+                self.assertEqual([each for each in found if each["severity"] == "error"], [])
         lines = explain(self.written(packets[40:])).stdout.splitlines()
         self.assertIn("the capture begins in its middle", lines[-1])
 
