@@ -166,7 +166,9 @@ bool Conversation::is_call(const MessageFact& message, Bytes payload) const {
   }
   if (is_inline && start && start->type <= 1) return start->type == 0;
   if (calls_[1 - message.side].contains(message.xid)) return false;
-  if (!message.reads.empty() || terms_.client < 0) return true;
+  if (!message.reads.empty()) return true;
+  // A Long Call would have a Read list.
+  if (terms_.client < 0) return !message.has_reply_chunk;
   return message.side == terms_.client;
 }
 
