@@ -90,8 +90,8 @@ void TcpLink::Direction::choose(const Where& where) {
   start.clear();
   ConnectionFact& connection = link->connection_;
   // The mark of a record and an RPC header may also be a Read Request, where no set-up was seen.
-  const bool may_be_fpdu = !connection.has_beginning &&
-                           iwarp::check_start(Bytes(seen).first(4)) == iwarp::Fault::kNone;
+  const bool may_be_fpdu =
+      !connection.has_beginning && iwarp::check_start(Bytes(seen).first(4)) == iwarp::Fault::kNone;
   if (looks_like_record(seen) && !may_be_fpdu && connection.transport != Transport::kIwarp) {
     state = State::kRecords;
     connection.transport = Transport::kTcp;
