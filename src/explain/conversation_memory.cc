@@ -198,7 +198,7 @@ bool is_answer_complete(const wire::v2::RespXch& answer, std::uint32_t count) {
 
 std::uint32_t count_pending(const wire::v2::RespXch& answer, std::uint32_t count) {
   std::uint32_t pending = 0;
-  for (std::uint32_t i = 0; i < count; ++i) pending += answer.pending.contains(i) ? 1 : 0;
+  for (std::uint32_t i = 0; i < count; ++i) pending += answer.pending.contains(i) ? 1U : 0U;
   return pending;
 }
 

@@ -5,6 +5,7 @@ import json
 import pathlib
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -283,6 +284,20 @@ class ExplainTest(unittest.TestCase):
         durations = [each["d"] for each in calls]
         self.assertEqual(durations, sorted(durations, reverse=True))
         self.assertEqual(explain("calls", "--html", page, self.capture(CRC)).returncode, 2)
+
+    @unittest.skipUnless(shutil.which("node"), "node is not installed")
+    def test_script_of_the_page_draws_ladders(self):
+        page = self.folder / "a.html"
+        explain("ladder", "--html", page, self.capture(CRC))
+        script = pathlib.Path(__file__).with_name("explain_page.js")
+        printed = subprocess.run(["node", script, page], capture_output=True, text=True, check=True).stdout
+        shown = json.loads(printed)
+        self.assertEqual(shown["rows"], 125)
+        self.assertIn("Call short, 120 B, asks 128 credits", shown["texts"])  # of a LOOKUP that failed, which comes first
+        self.assertEqual(shown["lines"], 4, "two steps, and two lifelines")
+        self.assertTrue(shown["closed"])
+        self.assertEqual(shown["filtered"], 1)
+        self.assertGreater(shown["rules"], 0)
 
     def test_summary_counts_and_gives_advice(self):
         path = self.capture(CRC)
