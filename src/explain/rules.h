@@ -1,4 +1,4 @@
-// The rules that a Decoder judges by: documents, sections, severities. docs/explain.md lists them.
+// The rules that a Decoder judges by: documents, sections, severities (rule_table.inc).
 #ifndef RPCRDMA_EXPLAIN_RULES_H_
 #define RPCRDMA_EXPLAIN_RULES_H_
 
