@@ -229,11 +229,14 @@ bool CaptureReader::take_enhanced(Bytes block, bool is_old, Packet& packet) {
   const std::uint64_t units = std::uint64_t{word(block, 4)} << 32U | word(block, 8);
   const std::uint64_t seconds = units / interface.units_per_second;
   const std::uint64_t rest = units % interface.units_per_second;
-  const auto fraction = static_cast<unsigned __int128>(rest) * kNanoseconds;
+  // Exact for the usual units, which are powers of ten up to nanoseconds.
+  const double scale =
+      static_cast<double>(kNanoseconds) / static_cast<double>(interface.units_per_second);
+  const auto fraction = static_cast<std::int64_t>(static_cast<double>(rest) * scale);
   constexpr std::uint64_t kSecondsMax = 9000000000;  // beyond them the sum would overflow
   packet.where.packet = packets_;
-  packet.where.time = static_cast<std::int64_t>(std::min(seconds, kSecondsMax)) * kNanoseconds +
-                      static_cast<std::int64_t>(fraction / interface.units_per_second);
+  packet.where.time =
+      static_cast<std::int64_t>(std::min(seconds, kSecondsMax)) * kNanoseconds + fraction;
   if (interface.offset > 0 && interface.offset < 1000000000) {
     packet.where.time = std::min<std::int64_t>(packet.where.time, 8000000000 * kNanoseconds) +
                         interface.offset * kNanoseconds;
