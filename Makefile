@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
 .PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-release \
-        sim coverage mutants format tidy doc install deb abi fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
+        sim coverage mutants format tidy doc site install deb abi fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
@@ -20,6 +20,7 @@ help:
 	@echo 'make abi         compare the shared library with the record of its minor version: debian/librpcrdma0.1.abi.xz'
 	@echo 'make format      format the sources; make tidy checks layering, names and format'
 	@echo 'make doc         pages of the public headers: build/doc/html/index.html'
+	@echo 'make site        the documentation as a site that needs no network: OUT=build/site'
 	@echo 'make sim         the simulation runner: build/bin/rpcrdma-sim --help'
 	@echo 'make coverage    line coverage of the tests'
 	@echo 'make mutants     plant the fault of each rule in docs/conformance.md, and see a test fail (an hour);'
@@ -131,6 +132,11 @@ doc:
 	@scripts/setup.sh check
 	@mkdir -p build
 	@doxygen docs/Doxyfile
+
+# Pages of docs/, of the manual and of the headers; every link is checked.
+site: build
+	@scripts/setup.sh site
+	@scripts/site_pages.py --out '$(or $(OUT),build/site)' --command build/bin/rpcrdma
 
 install: build
 	@cmake --install build --strip --prefix "$(or $(PREFIX),/usr/local)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph
+# usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph|site
 set -euo pipefail
 
 case ${1:-base} in
@@ -23,11 +23,12 @@ case ${1:-base} in
                        nfs-ganesha-vfs rpcbind iproute2 util-linux) ;;
   # A cluster of its own, and what gateways need.
   ceph)  packages=(ceph-mon ceph-mgr ceph-osd ceph-mds ceph-common ceph-fuse fuse3 libcephfs-dev libmicrohttpd-dev) ;;
+  site)  packages=(mkdocs libjs-jquery doxygen mandoc) ;;
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto) ;;
   # The guest and what makes it; gcc-12 made Debian's kernels; a realm.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
                    gcc-12 libelf-dev iproute2 util-linux git krb5-kdc krb5-admin-server krb5-user) ;;
-  *) echo "usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph" >&2; exit 2 ;;
+  *) echo "usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph|site" >&2; exit 2 ;;
 esac
 
 missing=()

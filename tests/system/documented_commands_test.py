@@ -22,6 +22,7 @@ RPCBIND = "needs an rpcbind of its own: rpcbind_test.py does the same"
 INSTALLED = "needs the installed settings: service_settings_test.py does the same"
 MACHINE = "looks at the machine that runs the test: doctor_test.py does the same on one that it makes up"
 CAPTURE = "needs a capture: explain_test.py does the same"
+WATCHED = "asks the one server of this user, and tests have many: watch_test.py does the same"
 BENCH = "takes a minute: bench_test.py does the same for less"
 REFUSED = {
     "rpcrdma serve --nfs ceph:/PATH": CEPH,
@@ -50,6 +51,7 @@ REFUSED = {
     "rpcrdma explain ladder --html trace.html --slower-than 10 trace.pcap": CAPTURE,
     "rpcrdma doctor": MACHINE,
     "rpcrdma doctor --server": MACHINE,
+    "rpcrdma top --once": WATCHED,
     "rpcrdma bench": BENCH,
     "rpcrdma bench --json --seconds 2 --cases null_qd32,read_64k_qd8": BENCH,
     "rpcrdma ls|cat|cp -r|stat|mkdir|mv|rm|df nfs+rdma://HOST/srv/data/PATH": "several in one: the others do each",
