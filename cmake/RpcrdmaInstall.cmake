@@ -58,7 +58,8 @@ if(TARGET rpcrdma_command)
     rpcrdma_find_library_from(rpcrdma_bench_helper "${CMAKE_INSTALL_LIBEXECDIR}/rpcrdma")
     install(TARGETS rpcrdma_bench_helper RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/rpcrdma)
   endif()
-  install(DIRECTORY "${PROJECT_BINARY_DIR}/share/man/man1" DESTINATION ${CMAKE_INSTALL_MANDIR})
+  install(DIRECTORY "${PROJECT_BINARY_DIR}/share/man/man1" "${PROJECT_BINARY_DIR}/share/man/man5"
+          DESTINATION ${CMAKE_INSTALL_MANDIR})
   install(DIRECTORY "${PROJECT_BINARY_DIR}/share/bash-completion"
                     "${PROJECT_BINARY_DIR}/share/zsh" DESTINATION ${CMAKE_INSTALL_DATADIR})
 endif()

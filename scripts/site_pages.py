@@ -151,7 +151,7 @@ class Stage:
 
     def add_manual(self, command):
         """A page for each page of the manual, from the command itself."""
-        names = ["", *sections_of_manual(command)]
+        names = ["", *names_of_manual(command)]
         index = ["# Manual pages", "", "The command prints these pages itself (`man rpcrdma-serve` shows one where it is installed).", ""]
         for name in names:
             page = f"rpcrdma-{name}(1)" if name and "." not in name else f"{name}(5)" if name else "rpcrdma(1)"
@@ -195,10 +195,11 @@ def run(words, text=None, cwd=None):
     return result.stdout
 
 
-def sections_of_manual(command):
-    """The names of the manual's pages but for the first: subcommands, and files with a page of their own."""
-    page = run([command, "manual"])
-    return [name.replace("\\", "") for name in re.findall(r"^\.BR rpcrdma\\-(\S+) \(1\)$", page, re.M)]
+def names_of_manual(command):
+    """The names of the manual's pages but for the first: subcommands, and the file of settings."""
+    page = run([command, "manual"]).split(".SH OPTIONS", 1)[0]
+    names = [name.replace("\\", "") for name in re.findall(r"^\.BR rpcrdma\\-(\S+) \(1\)$", page, re.M)]
+    return [*names, "serve.toml"]
 
 
 class Page(html.parser.HTMLParser):

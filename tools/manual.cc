@@ -2,15 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rpcrdma/version.h"
 #include "tools/command.h"
+#include "tools/manual_sections.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
 namespace {
+
+constexpr std::string_view kDate = "2026-11-27";  // of the pages
+// Options of `serve` that the file of settings does not take.
+constexpr std::array<std::string_view, 4> kNoSettings = {"--help", "--config", "--check", "--unit"};
+constexpr std::string_view kSettingsDescription =
+    "The file has settings of rpcrdma-serve(1) in TOML, for `rpcrdma serve --config FILE`. Each "
+    "setting is an option by its name without dashes, and means the same.\n"
+    "\n"
+    "A value is a string or a number, and true or false for an option without a value. An option "
+    "that may be given several times takes a list, as in nfs = [\"/srv/a\", \"/srv/b:ro\"]. The "
+    "file may have 1 MiB.\n"
+    "\n"
+    "A setting that does not exist and a value that is wrong are refused with their line, and "
+    "nothing is served. An option on the command line replaces that of the file.";
 
 // --- What the options say ----------------------------------------------------------------------
 
@@ -87,17 +105,117 @@ std::string roff_synopsis(const Command& program, const Command* subcommand) {
   return out;
 }
 
+std::string roff_head(const std::string& name, int section, std::string_view title,
+                      std::string_view about) {
+  std::string upper = name;
+  std::ranges::transform(upper, upper.begin(), [](char each) {
+    return 'a' <= each && each <= 'z' ? static_cast<char>(each - 'a' + 'A') : each;
+  });
+  return fmt::format(".TH {} {} \"{}\" \"rpcrdma {}\" \"{}\"\n.SH NAME\n{} \\- {}\n", roff(upper),
+                     section, kDate, kLibraryVersion, title, roff(name), roff(std::string(about)));
+}
+
+std::vector<std::string> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + separator.size(), text.size()));
+  }
+  return parts;
+}
+
+// Returns what stands in front of the tab, and behind it.
+std::pair<std::string, std::string> halves(const std::string& line) {
+  const auto tab = line.find('\t');
+  return {roff(line.substr(0, tab)), roff(line.substr(tab + 1))};
+}
+
+std::string roff_list(std::string_view title, std::string_view text) {
+  if (text.empty()) return {};
+  std::string out = fmt::format(".SH {}\n", title);
+  for (const std::string& line : split(text, "\n")) {
+    const auto [term, what] = halves(line);
+    out += fmt::format(".TP\n.B {}\n{}\n", term, what);
+  }
+  return out;
+}
+
+std::string roff_examples(std::string_view text) {
+  if (text.empty()) return {};
+  std::string out = ".SH EXAMPLES\n";
+  for (const std::string& line : split(text, "\n")) {
+    const auto [what, command] = halves(line);
+    out += fmt::format(".TP\n{}:\n.B {}\n", what, command);
+  }
+  return out;
+}
+
+std::string roff_paragraphs(std::string_view title, std::string_view text) {
+  if (text.empty()) return {};
+  std::string out = fmt::format(".SH {}\n", title);
+  const std::vector<std::string> paragraphs = split(text, "\n\n");
+  for (const std::string& paragraph : paragraphs) {
+    out += (&paragraph == &paragraphs.front() ? "" : ".PP\n") + roff(paragraph) + "\n";
+  }
+  return out;
+}
+
+// From "rpcrdma(1) exports(5)".
+std::string roff_see_also(std::string_view pages) {
+  std::string out = ".SH SEE ALSO\n";
+  const std::vector<std::string> all = split(pages, " ");
+  for (const std::string& page : all) {
+    const auto at = page.find('(');
+    out += fmt::format(".BR {} {}{}\n", roff(page.substr(0, at)), page.substr(at),
+                       &page == &all.back() ? "" : " ,");
+  }
+  return out;
+}
+
+// Returns the parts behind the options, in the order of man-pages(7).
+std::string roff_sections(const ManualSections& sections, const std::string& notes) {
+  std::string out = roff_list("EXIT STATUS", sections.exit_status);
+  out += roff_list("ENVIRONMENT", sections.environment) + roff_list("FILES", sections.files);
+  out += roff_list("SIGNALS", sections.signals);
+  if (!notes.empty()) out += ".SH NOTES\n.nf\n" + roff(notes) + "\n.fi\n";
+  return out + roff_paragraphs("SECURITY", sections.security) + roff_examples(sections.examples) +
+         roff_see_also(sections.see_also);
+}
+
+// Returns a line of the file for an option, such as "log-level = VALUE".
+std::string setting_line(const OptionFacts& option) {
+  const std::string name = option.names.back().substr(2);
+  if (!option.takes_value) return name + " = true|false";
+  if (!option.choices.empty()) return name + " = \"" + joined(option.choices, "\"|\"") + "\"";
+  return name + " = VALUE";
+}
+
+bool is_setting(const OptionFacts& option) {
+  return std::ranges::find(kNoSettings, option.names.back()) == kNoSettings.end();
+}
+
+// The page of the file of settings: the options of `serve` under their names there.
+std::string settings_page(const Command& serve) {
+  std::string out =
+      roff_head(std::string(kSettingsPage), 5, "File Formats", "settings of rpcrdma serve");
+  out += ".SH SYNOPSIS\n.I /etc/rpcrdma/serve.toml\n";
+  out += roff_paragraphs("DESCRIPTION", kSettingsDescription) + ".SH SETTINGS\n";
+  for (const OptionFacts& option : serve.options()) {
+    if (!is_setting(option)) continue;
+    out += fmt::format(".TP\n.B {}\n", roff(setting_line(option))) + roff_help(option);
+  }
+  return out + roff_sections(sections_of(kSettingsPage), "");
+}
+
 }  // namespace
 
 std::string manual_page(const Command& program, const Command* subcommand) {
   const Command& page = subcommand != nullptr ? *subcommand : program;
   const std::string name =
       subcommand != nullptr ? program.name() + "-" + page.name() : program.name();
-  std::string out = fmt::format(
-      ".TH {} 1 \"2026-11-21\" \"rpcrdma {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH "
-      "SYNOPSIS\n",
-      roff(replaced(name, "rpcrdma", "RPCRDMA")), kLibraryVersion, roff(name), roff(page.help()));
-  out += roff_synopsis(program, subcommand);
+  std::string out = roff_head(name, 1, "User Commands", page.help());
+  out += ".SH SYNOPSIS\n" + roff_synopsis(program, subcommand);
   out += ".SH DESCRIPTION\n" + roff(page.help()) + ".\n";
   if (subcommand != nullptr && !visible_subcommands(page).empty()) {
     out += ".SH COMMANDS\n";
@@ -118,9 +236,7 @@ std::string manual_page(const Command& program, const Command* subcommand) {
   }
   out += ".SH OPTIONS\n";
   for (const OptionFacts& option : page.options()) out += roff_option(option);
-  out += ".SH NOTES\n.nf\n" + roff(page.footer()) + "\n.fi\n";
-  if (subcommand != nullptr) out += ".SH SEE ALSO\n.BR rpcrdma (1)\n";
-  return out;
+  return out + roff_sections(sections_of(subcommand != nullptr ? page.name() : ""), page.footer());
 }
 
 // --- Completions -------------------------------------------------------------------------------
@@ -237,7 +353,9 @@ void print_options(PageSettings& settings) {
 
 void print_manual(PageSettings& settings) {
   const Command& program = *settings.program;
-  fmt::print("{}", manual_page(program, find_subcommand(program, settings.name)));
+  fmt::print("{}", settings.name == kSettingsPage
+                       ? settings_page(*find_subcommand(program, "serve"))
+                       : manual_page(program, find_subcommand(program, settings.name)));
 }
 
 }  // namespace
@@ -261,7 +379,8 @@ void add_manual(Command& program) {
   manual.hide();
   PageSettings& page = manual.on_call(print_manual);
   page.program = &program;
-  manual.add({{"COMMAND", &page.name, "the subcommand; without one, the page of all"}});
+  manual.add(
+      {{"COMMAND", &page.name, "the subcommand, or serve.toml; without one, the page of all"}});
   Command& options = program.add_subcommand("options", "print each option of each command");
   options.hide();
   options.on_call(print_options).program = &program;

@@ -765,15 +765,45 @@ class CommandTest(CommandFixture):
             for word in run(command, "--help").stdout.split():
                 if word.startswith("--") and word.isascii() and word.strip("-").replace("-", "").isalpha():
                     self.assertIn(word.replace("-", "\\-"), pages[command])
+        pages["serve.toml"] = run("manual", "serve.toml").stdout
         self.assertIn("rpcrdma\\-put", pages[""])
         self.assertEqual(run("manual", "nonsense").returncode, 2)
-        for name, page in pages.items():
-            for tool in (["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-Tutf8", "-z"]):
-                if shutil.which(tool[0]) is None:
-                    print(f"manual pages NOT checked by {tool[0]}: it is not installed")
-                    continue
+        tools = (["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-Tutf8", "-z"],
+                 ["man", "--warnings=w", "-E", "UTF-8", "-l", "-"])
+        for tool in tools:
+            if shutil.which(tool[0]) is None:
+                print(f"manual pages NOT checked by {tool[0]}: it is not installed")
+                continue
+            for name, page in pages.items():
                 result = subprocess.run(tool, input=page, capture_output=True, text=True, check=False)
-                self.assertEqual((result.stdout, result.stderr), ("", ""), name)
+                said = result.stdout if tool[0] != "man" else ""
+                self.assertEqual((result.returncode, said, result.stderr), (0, "", ""), f"{tool[0]}: {name}")
+
+    def test_manual_pages_have_their_sections_in_order(self):
+        order = ["NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "ARGUMENTS", "OPTIONS", "SETTINGS", "EXIT STATUS",
+                 "ENVIRONMENT", "FILES", "SIGNALS", "NOTES", "SECURITY", "EXAMPLES", "SEE ALSO"]
+        needed = {command: {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "SEE ALSO"}
+                  for command in ["", *self.complete("rpcrdma", "")]}
+        needed["serve"] |= {"ENVIRONMENT", "FILES", "SIGNALS", "SECURITY"}
+        needed["serve.toml"] = {"NAME", "SYNOPSIS", "DESCRIPTION", "SETTINGS", "FILES", "SIGNALS", "SECURITY", "EXAMPLES", "SEE ALSO"}
+        for name, sections in needed.items():
+            found = re.findall(r"^\.SH (.+)$", run("manual", name).stdout if name else run("manual").stdout, re.M)
+            self.assertEqual(found, [each for each in order if each in found], name)
+            self.assertEqual(sections - set(found), set(), name)
+
+    def test_manual_pages_have_each_option_and_the_page_of_the_file_each_setting(self):
+        options = {}
+        for line in run("options").stdout.splitlines():
+            command, names = line.split("\t")
+            options.setdefault(command, []).append(names.split(","))
+        for command in self.complete("rpcrdma", ""):
+            section = run("manual", command).stdout.partition(".SH OPTIONS\n")[2].partition(".SH ")[0]
+            described = re.findall(r"^\.B ([^\s,]+(?:, [^\s,]+)*)", section.replace("\\-", "-"), re.M)
+            self.assertEqual(described, [", ".join(names) for names in options[command]], command)
+        settings = re.findall(r"^\.B (\S+) = ", run("manual", "serve.toml").stdout, re.M)
+        taken = [names[-1].removeprefix("--") for names in options["serve"]]
+        self.assertEqual([each.replace("\\-", "-") for each in settings],
+                         [each for each in taken if each not in ("help", "config", "check", "unit")])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the commands that README.md and docs/ show, or says why it does not.
+"""Runs the commands that README.md, docs/ and the examples of manual pages show, or says why it does not.
 
 Each line of a shell block that begins with `rpcrdma`, and each command in the text that names an export, is in
 the table below. /srv lies in a directory of the test, ports are free ones, and HOST and SERVER are this machine.
@@ -71,6 +71,18 @@ def shown():
                     text = match[0] if in_block else match[1]
                     text = re.sub(r"^(sudo )?(build/bin/)?", "", text.strip())
                     yield text, f"{path.relative_to(ROOT)}:{number}"
+    yield from shown_in_manual()
+
+
+def shown_in_manual():
+    def page_of(*name):
+        return subprocess.run([COMMAND, "manual", *name], capture_output=True, text=True, check=True).stdout
+
+    names = re.findall(r"^\.BR rpcrdma\\-(\S+) \(1\)$", page_of().partition(".SH OPTIONS")[0], re.M)
+    for name in [(), *((each,) for each in names), ("serve.toml",)]:
+        examples = page_of(*name).partition(".SH EXAMPLES\n")[2].partition(".SH ")[0]
+        for text in re.findall(r"^\.B (rpcrdma .*)$", examples, re.M):
+            yield text.replace("\\-", "-"), f"manual {' '.join(name)}"
 
 
 class DocumentedCommands(CommandFixture):
@@ -78,7 +90,8 @@ class DocumentedCommands(CommandFixture):
         super().setUp()
         self.srv = self.root / "srv"
         (self.srv / "data/tree").mkdir(parents=True)
-        (self.srv / "data/notes.txt").write_text("notes\n")
+        for name in ("notes.txt", "old.txt", "draft.txt"):
+            (self.srv / "data" / name).write_text("notes\n")
         (self.srv / "data/tree/leaf").write_text("leaf\n")
         for name in ("tree", "files", "DIR"):
             (self.root / name).mkdir()
