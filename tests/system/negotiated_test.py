@@ -13,7 +13,7 @@ from command_fixture import BOUND_S, COMMAND, CommandFixture, run
 LINE = ("siwarp, RPC-over-RDMA version 1, {credits}, inline up to 4096 bytes out and 4096 in, remote invalidation, MPA "
         "CRC, RDMA Reads at a time: 6 of the peer (IRD), 3 of this side (ORD)")
 # Subcommands that speak to no server.
-LOCAL = {"top", "serve", "info", "completion", "help", "blob"}
+LOCAL = {"top", "serve", "info", "explain", "completion", "help", "blob"}
 # It says the terms without --verbose, on standard output.
 ALWAYS = {"doctor"}
 
