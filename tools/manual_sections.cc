@@ -30,7 +30,7 @@ constexpr std::string_view kLocalExitStatus =
 constexpr std::string_view kClientSecurity = RPCRDMA_CLIENT_SECURITY;
 constexpr std::string_view kClientSeeAlso = "rpcrdma(1) rpcrdma-serve(1) rpcrdma-doctor(1)";
 
-constexpr std::array<ManualSections, 22> kPages = {{
+constexpr std::array<ManualSections, 23> kPages = {{
     {.name = "",
      .examples = "Serve a directory to this machine\trpcrdma serve --blob files &\n"
                  "Send a file there\trpcrdma put rdma://127.0.0.1 README.md\n"
@@ -192,6 +192,17 @@ constexpr std::array<ManualSections, 22> kPages = {{
      .exit_status = kLocalExitStatus,
      .security = "The figures of a server are for its user and root alone.",
      .see_also = "rpcrdma(1) rpcrdma-stat(1) rpcrdma-serve(1)"},
+    {.name = "explain",
+     .examples = "Tell the calls of a capture\trpcrdma explain trace.pcap\n"
+                 "Name the rules that it breaks\trpcrdma explain check trace.pcap\n"
+                 "Draw one call\trpcrdma explain ladder 2fa1c5d1 trace.pcap\n",
+     .exit_status = "0\tThe capture was read; with check, no rule is broken.\n"
+                    "1\tThe capture cannot be read, or check has found violations.\n"
+                    "2\tThe command line is wrong.\n",
+     .security =
+         "A capture is taken for hostile: lengths are bounds of what is read, and memory has "
+         "limits. It may hold what calls carried, also where a line shows none of it.\n",
+     .see_also = "rpcrdma(1) rpcrdma-doctor(1) tcpdump(8) tshark(1)"},
     {.name = "doctor",
      .examples = "Walk to an export\trpcrdma doctor nfs+rdma://HOST/srv/data\n"
                  "Look at this machine as the one that exports\trpcrdma doctor --server\n",
