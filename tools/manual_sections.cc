@@ -80,7 +80,8 @@ constexpr std::array<ManualSections, 23> kPages = {{
                     "2\tThe command line or the file of settings is wrong.\n",
      .security =
          "The server listens on this machine alone, unless --listen says otherwise. Without --sec, "
-         "whoever reaches it may read, put and remove the files of --blob, and it believes the "
+         "everybody who reaches it may read, put and remove the files of --blob, and it believes "
+         "the "
          "user and group IDs that callers of an export claim; root is mapped to nobody unless an "
          "export has no_root_squash. With --sec krb5p, callers are authenticated by Kerberos and "
          "data is encrypted.\n"
