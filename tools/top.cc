@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -17,6 +18,7 @@
 
 #include "tools/command.h"
 #include "tools/figures.h"
+#include "tools/interrupt.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -245,7 +247,9 @@ Json json_of(const Reading& before, const Reading& now, const std::string& sort)
 // The terminal while keys are read one by one; it is as it was afterwards.
 class RawKeys {
  public:
+  // Without handling signals, Ctrl-C would leave the terminal as it is made here.
   RawKeys() {
+    stopped_.wait_for_it();
     if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
     is_raw_ = true;
     termios raw = before_;
@@ -260,8 +264,11 @@ class RawKeys {
 
   // Waits for a key; '\0': none has come.
   char wait(double seconds) const {
-    pollfd entry{is_raw_ ? STDIN_FILENO : -1, POLLIN, 0};
-    if (::poll(&entry, 1, static_cast<int>(seconds * 1e3)) <= 0) return '\0';
+    std::array<pollfd, 2> entries{
+        {{stopped_.descriptor(), POLLIN, 0}, {is_raw_ ? STDIN_FILENO : -1, POLLIN, 0}}};
+    const int ready = ::poll(entries.data(), entries.size(), static_cast<int>(seconds * 1e3));
+    if (stopped_.has_come()) return 'q';
+    if (ready <= 0) return '\0';
     char key = '\0';
     return ::read(STDIN_FILENO, &key, 1) == 1 ? key : 'q';
   }
@@ -269,6 +276,7 @@ class RawKeys {
  private:
   termios before_{};
   bool is_raw_ = false;
+  Interrupt stopped_{"", kFailed};
 };
 
 std::size_t terminal_lines() {

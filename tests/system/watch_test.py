@@ -353,6 +353,24 @@ class TopTest(WatchFixture):
         self.assertTrue(before)
 
 
+    def test_signal_ends_the_live_table_and_gives_the_terminal_back(self):
+        self.watched()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            master, slave = os.openpty()
+            self.addCleanup(os.close, master)
+            self.addCleanup(os.close, slave)
+            top = subprocess.Popen([COMMAND, "top", str(self.socket), "--interval", "0.05"], stdin=slave, stdout=slave,
+                                   stderr=subprocess.PIPE, text=True)
+            text = ""
+            while "sorted by" not in text:
+                text += os.read(master, 65536).decode(errors="replace")
+            top.send_signal(number)
+            errors = top.communicate(timeout=BOUND_S)[1]
+            self.assertEqual((top.returncode, errors), (0, ""))
+            after = subprocess.run(["stty", "-a"], stdin=slave, capture_output=True, text=True, check=True).stdout
+            self.assertRegex(after, r" icanon(.|\n)* echo ")
+
+
 class CallLogTest(WatchFixture):
     def test_each_call_has_a_line_where_calls_are_at_debug(self):
         server = self.exported("--log-level", "warning,calls=debug")
