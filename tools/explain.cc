@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/command.h"
+#include "tools/interrupt.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -93,6 +94,10 @@ void explain(ExplainSettings& given) {
   if ((!given.html.empty() || !given.svg.empty()) && settings.view != View::kLadder) {
     fail(kUsage, "--html and --svg are for `explain ladder`");
   }
+  // Ctrl-C ends a live capture, whose summary comes behind it; a second one ends the command.
+  Interrupt interrupt("", kFailed);
+  interrupt.wait_for_it();
+  settings.stop = interrupt.descriptor();
   explaining::Result outcome;
   try {
     outcome = explaining::explain(settings);

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -33,8 +35,8 @@ std::uint32_t native32(Bytes bytes, std::size_t at) noexcept {
 
 }  // namespace
 
-CaptureReader::CaptureReader(const std::string& path)
-    : name_(path == "-" ? "standard input" : path), buffer_(kBufferSize) {
+CaptureReader::CaptureReader(const std::string& path, int stop)
+    : stop_(stop), name_(path == "-" ? "standard input" : path), buffer_(kBufferSize) {
   if (path == "-") {
     descriptor_ = STDIN_FILENO;
   } else {
@@ -46,7 +48,7 @@ CaptureReader::CaptureReader(const std::string& path)
     return;
   }
   (void)::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
-  if (!start() && problem_.empty()) {
+  if (!start() && problem_.empty() && !is_stopped_) {
     problem_ = fmt::format("{} is no capture: it begins neither as pcap nor as pcapng", name_);
   }
 }
@@ -66,6 +68,16 @@ std::uint16_t CaptureReader::half(Bytes bytes, std::size_t at) const noexcept {
   return is_swapped_ ? __builtin_bswap16(value) : value;
 }
 
+// Waits for the capture to have bytes; returns whether it is to end instead.
+bool CaptureReader::waits_in_vain() {
+  if (stop_ < 0) return false;
+  std::array<pollfd, 2> ends{{{descriptor_, POLLIN, 0}, {stop_, POLLIN, 0}}};
+  while (::poll(ends.data(), ends.size(), -1) < 0 && errno == EINTR) {
+  }
+  is_stopped_ = ends[1].revents != 0;
+  return is_stopped_;
+}
+
 bool CaptureReader::want(std::size_t size) {
   if (end_ - begin_ >= size) return true;
   if (size > buffer_.size()) return false;
@@ -75,6 +87,10 @@ bool CaptureReader::want(std::size_t size) {
     begin_ = 0;
   }
   while (end_ - begin_ < size && !is_at_end_) {
+    if (waits_in_vain()) {
+      is_at_end_ = true;
+      break;
+    }
     const ssize_t count = ::read(descriptor_, buffer_.data() + end_, buffer_.size() - end_);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) problem_ = fmt::format("{}: {}", name_, std::strerror(errno));
@@ -105,6 +121,7 @@ bool CaptureReader::skip(std::uint64_t size) {
 }
 
 bool CaptureReader::cut(const std::string& what) {
+  if (is_stopped_) return false;  // in the middle of a packet, which nobody misses
   if (problem_.empty())
     problem_ = fmt::format("{} is cut behind packet {}: {}", name_, packets_, what);
   return false;

@@ -15,8 +15,10 @@ namespace explaining {
 
 class CaptureReader {
  public:
-  // "-" is the standard input. problem() says why the file cannot be read, if it cannot.
-  explicit CaptureReader(const std::string& path);
+  // "-" is the standard input. problem() says why the file cannot be read, if it cannot. The
+  // capture ends early, and without a problem, when the descriptor `stop` becomes readable; -1:
+  // never.
+  explicit CaptureReader(const std::string& path, int stop = -1);
   ~CaptureReader();
   CaptureReader(const CaptureReader&) = delete;
   CaptureReader& operator=(const CaptureReader&) = delete;
@@ -51,13 +53,14 @@ class CaptureReader {
   std::uint32_t word(rpcrdma::Bytes bytes, std::size_t at) const noexcept;
   std::uint16_t half(rpcrdma::Bytes bytes, std::size_t at) const noexcept;
   bool cut(const std::string& what);
+  bool waits_in_vain();
 
-  int descriptor_ = -1;
+  int descriptor_ = -1, stop_ = -1;
   bool is_open_here_ = false;
   std::string name_, problem_;
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0, end_ = 0;
-  bool is_at_end_ = false;
+  bool is_at_end_ = false, is_stopped_ = false;
   std::uint64_t bytes_read_ = 0, packets_ = 0;
   Format format_ = Format::kUnknown;
   bool is_swapped_ = false, is_nanoseconds_ = false;

@@ -43,7 +43,7 @@ Result explain(const Settings& settings) {
     if (!interface->problem().empty()) throw std::invalid_argument(interface->problem());
   }
   const NamesFrom names(interface.get());
-  CaptureReader reader(settings.file);
+  CaptureReader reader(settings.file, settings.stop);
   outcome.problem = reader.problem();
   if (!outcome.problem.empty()) return outcome;
   outcome.was_opened = true;

@@ -29,6 +29,7 @@ struct Settings {
   std::string subject;         // of a ladder: an XID, or "#1" for a connection
   std::string html, svg;       // files to write; empty: none
   std::string interface_file;  // a .x file; empty: none
+  int stop = -1;               // a descriptor: the capture ends when it is readable; -1: none
 };
 
 // Decides the exit status.

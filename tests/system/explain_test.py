@@ -6,6 +6,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -66,6 +67,18 @@ def forms_of(calls):
 
 class ExplainTest(unittest.TestCase):
     maxDiff = None
+
+    def test_interrupt_ends_a_live_capture_with_what_stands_at_its_end(self):
+        data = self.capture("nfs3-siw.pcap.xz").read_bytes()
+        with subprocess.Popen([command_fixture.COMMAND, "explain", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as live:
+            live.stdin.write(data[:-20])  # the last packet is incomplete
+            live.stdin.flush()
+            self.assertIn(b"Call short", live.stdout.readline())
+            live.send_signal(signal.SIGINT)
+            rest, errors = live.stdout.read(), live.stderr.read()
+            self.assertEqual((live.wait(timeout=command_fixture.BOUND_S), errors), (0, b""))
+        self.assertRegex(rest.splitlines()[-1], rb"^#\d+ .* calls, \d+ answered")
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
