@@ -36,6 +36,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "scripts"))
+import conformance  # noqa: E402
 import planted  # noqa: E402
 import test_programs  # noqa: E402
 
@@ -43,7 +44,6 @@ HOME = ROOT / "build-mutants"
 TREE = HOME / "tree"
 BUILD = TREE / "build-mutants"
 NO_EFFECT = ROOT / "tests" / "mutants" / "no-effect.txt"
-RULE_ROW = re.compile(r"^\| ((?:V1|V2|PD|H|B|X|G|N|D)-[A-Z]*\d+) \|")
 DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 RANDOM_OF_CHANGED = 20
 # Only scripts that take minutes test the command; only the lab has RDMA devices.
@@ -167,7 +167,7 @@ def rows():
     """Yields (rule, fault, the tests that both name) for each row of docs/conformance.md that names a fault."""
     faults = {fault.name: fault for fault in planted.read(ROOT)}
     for line in (ROOT / "docs" / "conformance.md").read_text().splitlines():
-        row = RULE_ROW.match(line)
+        row = conformance.RULE_ROW.match(line)
         if not row:
             continue
         cells = [cell.strip() for cell in line.split("|")]
@@ -562,6 +562,9 @@ def check_lists(wants_update):
         planted.update(ROOT, moves)
         print(f"mutants: {len(moves)} places are corrected in {planted.TABLE}")
         findings, _ = planted.check(ROOT, planted.read(ROOT))
+    planted_by_a_row = {fault.name for _, fault, _ in rows()}
+    findings += [f"{planted.TABLE}: no row of docs/conformance.md plants {fault.name}"
+                 for fault in faults if fault.name not in planted_by_a_row]
     findings += gone_without_effect()
     print("".join(f"mutants: {finding}\n" for finding in findings), end="")
     print(f"mutants: {len(faults)} planted faults, {len(findings)} findings")
