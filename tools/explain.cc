@@ -1,17 +1,21 @@
 #include "explain/explain.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "tools/command.h"
+#include "tools/figures.h"
 #include "tools/interrupt.h"
+#include "tools/stat_socket.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -23,6 +27,7 @@ struct ExplainSettings {
   std::string xid, procedure, peer, status, html, svg;
   std::string since, until, interface_file;
   double slower_than_ms = 0;
+  std::string server;
   bool is_json = false;
 };
 
@@ -55,10 +60,12 @@ std::optional<std::uint32_t> xid_of(const std::string& text) {
   return value;
 }
 
-// The words are [VIEW] [SUBJECT] FILE.
-void read_words(const std::vector<std::string>& words, explaining::Settings& settings) {
+// The words are [VIEW] [SUBJECT] FILE, without FILE where a running server is looked at.
+void read_words(const std::vector<std::string>& words, bool has_file,
+                explaining::Settings& settings) {
+  const std::size_t before = words.size() - (has_file ? 1 : 0);
   std::size_t next = 0;
-  if (words.size() > 1) {
+  if (before > 0) {
     const auto view = std::find_if(kViews.begin(), kViews.end(),
                                    [&](const auto& each) { return each.first == words[0]; });
     if (view == kViews.end()) {
@@ -68,18 +75,41 @@ void read_words(const std::vector<std::string>& words, explaining::Settings& set
     settings.view = view->second;
     next = 1;
   }
-  if (words.size() == 3) {
+  if (before > 1) {
     if (settings.view != View::kLadder) {
       fail(kUsage, fmt::format("only ladder has a subject; '{}' is one word too many", words[1]));
     }
     settings.subject = words[next++];
   }
-  settings.file = words[next];
+  if (next < before) {
+    fail(kUsage,
+         fmt::format("'{}' is one word too many: --pid stands in place of the file", words[next]));
+  }
+  if (has_file) settings.file = words[next];
+}
+
+// Returns the socket at which a server shows its traffic; -1: the file is no socket.
+int live_socket(const std::string& server, const std::string& file) {
+  struct stat status {};
+  const bool is_socket = ::stat(file.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+  if (server.empty() && !is_socket) return -1;
+  // Either socket of a server names it.
+  const std::string named = is_socket ? file : stat_socket_of(server);
+  const std::string path = named.ends_with(".sock") ? live_socket_of(named) : named;
+  try {
+    return connect_stat_socket(path);
+  } catch (const std::system_error& error) {
+    fail(kFailed, fmt::format("cannot look at the traffic of the server at {}: {}", path,
+                              error.code().message()));
+  }
 }
 
 void explain(ExplainSettings& given) {
   explaining::Settings settings;
-  read_words(given.words, settings);
+  if (given.words.empty() && given.server.empty()) {
+    fail(kUsage, "explain takes a capture file, - for the standard input, or --pid PID");
+  }
+  read_words(given.words, given.server.empty(), settings);
   settings.filter.xid = xid_of(given.xid);
   settings.filter.procedure = given.procedure;
   settings.filter.peer = given.peer;
@@ -98,6 +128,8 @@ void explain(ExplainSettings& given) {
   Interrupt interrupt("", kFailed);
   interrupt.wait_for_it();
   settings.stop = interrupt.descriptor();
+  settings.live = live_socket(given.server, settings.file);
+  settings.on_live = [] { say("rpcrdma: looking at the server's traffic; Ctrl-C ends this"); };
   explaining::Result outcome;
   try {
     outcome = explaining::explain(settings);
@@ -119,10 +151,14 @@ void add_explain(Command& program) {
       {{"WORDS",
         &settings.words,
         "[calls|ladder|check|summary|frames] [SUBJECT] FILE: what to show (calls, if nothing is "
-        "given), and a file of pcap or pcapng; - is the standard input. The SUBJECT of a ladder is "
-        "an "
+        "given), and a file of pcap or pcapng, - for the standard input, or the socket of a "
+        "running server (PID.live). The SUBJECT of a ladder is an "
         "XID in hexadecimal digits, or a connection as '#1'",
-        {.is_required = true, .least_values = 1, .most_values = 3}},
+        {.least_values = 0, .most_values = 3}},
+       {"--pid",
+        &settings.server,
+        "look at a running `rpcrdma serve`, in place of a file: the id of its process",
+        {.type = "PID"}},
        {"--xid", &settings.xid, "only calls with this XID, in hexadecimal digits"},
        {"--procedure", &settings.procedure, "only calls of this procedure, such as READ"},
        {"--peer", &settings.peer, "only calls of connections with this address, or ADDRESS:PORT"},
@@ -153,7 +189,8 @@ void add_explain(Command& program) {
       "and ends with\n"
       "status 1 if there are violations; summary counts; frames has each message on the wire in "
       "JSON.\n"
-      "Live: tcpdump -i any -w - port 20049 | rpcrdma explain -");
+      "Live: tcpdump -i any -w - port 20049 | rpcrdma explain -\n"
+      "From inside of a server, over RDMA devices as well: rpcrdma explain --pid PID");
 }
 
 }  // namespace rpcrdma::tools

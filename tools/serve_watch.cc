@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <system_error>
+#include <utility>
 
 #include "tools/command.h"
 #include "tools/metrics.h"
 #include "tools/numbers.h"
 #include "tools/serve_signals.h"
+#include "tools/tap_socket.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -65,10 +67,11 @@ std::string ServerFigures::text(bool with_connections) {
 }
 
 ServeWatch::ServeWatch(const ServeOptions& options, const Server& server, nfs::Exporter* exporter,
-                       StderrLog& log)
-    : figures_(server) {
+                       Tap& tap, std::string tcp_address, StderrLog& log)
+    : figures_(server), tap_(tap), tcp_address_(std::move(tcp_address)) {
   open_pages(options, server, exporter);
-  open_socket(options, log);
+  open_sockets(options, log);
+  if (socket_) open_live(std::string(server.address()), log);
 }
 
 void ServeWatch::open_pages(const ServeOptions& options, const Server& server,
@@ -102,7 +105,7 @@ void ServeWatch::open_pages(const ServeOptions& options, const Server& server,
 }
 
 // A server works without it, so that only a path that somebody asked for has to be right.
-void ServeWatch::open_socket(const ServeOptions& options, StderrLog& log) {
+void ServeWatch::open_sockets(const ServeOptions& options, StderrLog& log) {
   std::string path = options.stat_socket;
   if (path == "none") return;
   if (path.empty()) {
@@ -118,6 +121,18 @@ void ServeWatch::open_socket(const ServeOptions& options, StderrLog& log) {
         fmt::format("cannot listen at {} for `rpcrdma top`: {}", path, error.code().message());
     if (!options.stat_socket.empty()) fail(kFailed, why);
     log.write(LogKind::kSetting, why);
+  }
+}
+
+void ServeWatch::open_live(const std::string& rdma_address, StderrLog& log) {
+  const std::string path = live_socket_of(socket_->path());
+  try {
+    live_ = std::make_unique<StatSocket>(path, [this, rdma_address](int client, int ending) {
+      serve_tap(tap_, rdma_address, tcp_address_, client, ending);
+    });
+  } catch (const std::system_error& error) {
+    log.write(LogKind::kSetting, fmt::format("cannot listen at {} for `rpcrdma explain --pid`: {}",
+                                             path, error.code().message()));
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "nfs/exporter.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/tap.h"
 #include "tools/http_pages.h"
 #include "tools/log.h"
 #include "tools/serve_options.h"
@@ -42,20 +43,24 @@ class ServerFigures {
 class ServeWatch {
  public:
   // Ends the command if the options ask for something that cannot be. `exporter`: null if there are
-  // no exports. All outlive it.
-  ServeWatch(const ServeOptions& options, const Server& server, nfs::Exporter* exporter,
-             StderrLog& log);
+  // no exports. `tap`: of the server; `tcp_address`: where it listens by TCP, empty: nowhere. All
+  // outlive it.
+  ServeWatch(const ServeOptions& options, const Server& server, nfs::Exporter* exporter, Tap& tap,
+             std::string tcp_address, StderrLog& log);
   // URLs of the pages, for the line that says that the server is ready.
   std::vector<std::string> urls() const { return urls_; }
 
  private:
   void open_pages(const ServeOptions& options, const Server& server, nfs::Exporter* exporter);
-  void open_socket(const ServeOptions& options, StderrLog& log);
+  void open_sockets(const ServeOptions& options, StderrLog& log);
+  void open_live(const std::string& rdma_address, StderrLog& log);
 
   ServerFigures figures_;
   std::vector<std::string> urls_;
   std::unique_ptr<HttpPages> ready_, metrics_;  // null: not asked for
-  std::unique_ptr<StatSocket> socket_;          // null: there is no place for it
+  Tap& tap_;
+  const std::string tcp_address_;
+  std::unique_ptr<StatSocket> socket_, live_;  // null: there is no place for them
 };
 
 // Checks "[ADDR:]PORT" of --metrics; empty: it is right.

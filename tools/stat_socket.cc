@@ -26,6 +26,8 @@ namespace fs = std::filesystem;
 constexpr int kWaiting = 16;  // clients
 constexpr time_t kPatience_s = 2;
 constexpr const char* kSystemFolder = "/run/rpcrdma";
+constexpr const char* kFigures = ".sock";  // the extensions of sockets
+constexpr const char* kLive = ".live";
 
 [[noreturn]] void fail_with(int error, const std::string& what) {
   throw std::system_error(error, std::generic_category(), what);
@@ -71,10 +73,25 @@ bool may_read(int client) {
          (peer.uid == 0 || peer.uid == ::geteuid());
 }
 
+void write_text(int client, const std::string& text) {
+  const timeval patience{kPatience_s, 0};
+  (void)::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  for (std::string_view left = text; !left.empty();) {
+    const ssize_t sent = ::send(client, left.data(), left.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return;
+    left.remove_prefix(static_cast<std::size_t>(sent));
+  }
+}
+
 }  // namespace
 
 StatSocket::StatSocket(std::string path, Text text)
-    : path_(std::move(path)), text_(std::move(text)) {
+    : StatSocket(std::move(path),
+                 Serve([text = std::move(text)](int client, int) { write_text(client, text()); })) {
+}
+
+StatSocket::StatSocket(std::string path, Serve serve)
+    : path_(std::move(path)), serve_(std::move(serve)) {
   const sockaddr_un address = address_of(path_);
   remove_stale(path_);
   socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -128,19 +145,8 @@ void StatSocket::run() {
       if (::poll(&entries[1], 1, kPause_ms) > 0) return;
       continue;
     }
-    if (may_read(client)) answer(client);
+    if (may_read(client)) serve_(client, ending_);
     ::close(client);
-  }
-}
-
-void StatSocket::answer(int client) const {
-  const timeval patience{kPatience_s, 0};
-  (void)::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  const std::string text = text_();
-  for (std::string_view left = text; !left.empty();) {
-    const ssize_t sent = ::send(client, left.data(), left.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;
-    left.remove_prefix(static_cast<std::size_t>(sent));
   }
 }
 
@@ -155,6 +161,12 @@ std::string user_folder() {
 
 }  // namespace
 
+std::string live_socket_of(const std::string& stat_socket) {
+  const fs::path path(stat_socket);
+  return path.extension() == kFigures ? fs::path(path).replace_extension(kLive).string()
+                                      : stat_socket + kLive;
+}
+
 std::string own_stat_folder() {
   const char* const given = ::getenv("RUNTIME_DIRECTORY");  // perhaps several, with colons between
   if (given != nullptr && *given != '\0') return std::string(given, std::strcspn(given, ":"));
@@ -167,7 +179,8 @@ std::string own_stat_folder() {
 void remove_stale_stat_sockets(const std::string& folder) {
   std::error_code error;
   for (const auto& each : fs::directory_iterator(folder, error)) {
-    if (each.path().extension() == ".sock") remove_stale(each.path().string());
+    const fs::path extension = each.path().extension();
+    if (extension == kFigures || extension == kLive) remove_stale(each.path().string());
   }
 }
 
@@ -177,7 +190,7 @@ std::vector<std::string> all_stat_sockets() {
     if (folder.empty()) continue;
     std::error_code error;
     for (const auto& each : fs::directory_iterator(folder, error)) {
-      if (each.path().extension() == ".sock" && each.is_socket(error)) {
+      if (each.path().extension() == kFigures && each.is_socket(error)) {
         found.push_back(each.path().string());
       }
     }
@@ -186,9 +199,14 @@ std::vector<std::string> all_stat_sockets() {
   return found;
 }
 
-std::string read_stat_socket(const std::string& path) {
+int connect_stat_socket(const std::string& path) {
   const int socket = connected_to(path);
   if (socket < 0) fail_with(-socket, path);
+  return socket;
+}
+
+std::string read_stat_socket(const std::string& path) {
+  const int socket = connect_stat_socket(path);
   std::string text;
   std::array<char, 65536> buffer;
   while (true) {

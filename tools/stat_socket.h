@@ -9,15 +9,18 @@
 
 namespace rpcrdma::tools {
 
-// Listens at a path, and writes a text to each client that connects, and closes. Only the server's
-// user and root may connect. A client that does not read holds up other clients for two seconds,
-// and no call: it has a thread of its own.
+// Listens at a path, serves one client after the other, and closes. Only the server's user and root
+// may connect. It has a thread of its own, so that no client holds up a call.
 class StatSocket {
  public:
+  // Serves a client. Returns soon when the descriptor `ending` is readable.
+  using Serve = std::function<void(int client, int ending)>;
   using Text = std::function<std::string()>;
 
   // Throws std::system_error if it cannot listen there. The socket of a server that is gone is
   // replaced, and one that is served is not.
+  StatSocket(std::string path, Serve serve);
+  // Writes a text to each client. One that does not read holds up others for two seconds.
   StatSocket(std::string path, Text text);
   ~StatSocket();  // removes the socket
   StatSocket(const StatSocket&) = delete;
@@ -27,15 +30,16 @@ class StatSocket {
 
  private:
   void run();
-  void answer(int client) const;
 
   const std::string path_;
-  const Text text_;
+  const Serve serve_;
   int socket_ = -1;
   int ending_ = -1;  // an eventfd
   std::thread thread_;
 };
 
+// Returns the path of the socket at which a server shows its traffic, next to that of its figures.
+std::string live_socket_of(const std::string& stat_socket);
 // Returns the folder in which a server makes its socket, PID.sock; empty: there is none for this
 // user. Service managers name it by RUNTIME_DIRECTORY.
 std::string own_stat_folder();
@@ -44,6 +48,8 @@ void remove_stale_stat_sockets(const std::string& folder);
 // Returns the paths of the sockets that this user's servers, and the system's, have made.
 std::vector<std::string> all_stat_sockets();
 
+// Connects. Throws std::system_error.
+int connect_stat_socket(const std::string& path);
 // Connects, and reads all that the server says. Throws std::system_error.
 std::string read_stat_socket(const std::string& path);
 

@@ -2,9 +2,12 @@
 
 #include <cstdio>
 #include <stdexcept>
+#include <string>
 
 #include "explain/capture_reader.h"
 #include "explain/interface_file.h"
+#include "explain/live.h"
+#include "explain/live_reader.h"
 #include "explain/names.h"
 #include "explain/view.h"
 
@@ -27,6 +30,33 @@ std::unique_ptr<ShownView> make_view(const Settings& settings) {
   return make_calls_view(settings);
 }
 
+Result explain_live(const Settings& settings, bool keeps_bodies) {
+  Result outcome;
+  LiveReader reader(settings.live, settings.stop);
+  outcome.problem = reader.problem();
+  if (!outcome.problem.empty()) return outcome;
+  outcome.was_opened = true;
+  if (settings.on_live) settings.on_live();
+  const std::unique_ptr<ShownView> view = make_view(settings);
+  rpcrdma::explain::Live live(*view, reader.servers(), keeps_bodies);
+  while (reader.next()) {
+    if (live.records() == 0) view->begin(reader.record().time);
+    live.add(reader.record(), reader.bytes(), reader.peer());
+    if (!reader.has_buffered()) std::fflush(stdout);
+  }
+  live.finish();
+  rpcrdma::explain::Decoder::Counts counts;
+  counts.packets = live.records();
+  view->finish(counts);
+  outcome.problem = reader.problem();
+  if (outcome.problem.empty() && live.lost() != 0) {
+    outcome.problem = "the server left out " + std::to_string(live.lost()) +
+                      " records, for which this command was too slow";
+  }
+  outcome.errors = view->errors();
+  return outcome;
+}
+
 }  // namespace
 
 void print_line(const std::string& line) {
@@ -43,6 +73,7 @@ Result explain(const Settings& settings) {
     if (!interface->problem().empty()) throw std::invalid_argument(interface->problem());
   }
   const NamesFrom names(interface.get());
+  if (settings.live >= 0) return explain_live(settings, interface != nullptr);
   CaptureReader reader(settings.file, settings.stop);
   outcome.problem = reader.problem();
   if (!outcome.problem.empty()) return outcome;

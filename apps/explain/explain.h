@@ -3,6 +3,7 @@
 #define RPCRDMA_APPS_EXPLAIN_EXPLAIN_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ struct Settings {
   std::string html, svg;       // files to write; empty: none
   std::string interface_file;  // a .x file; empty: none
   int stop = -1;               // a descriptor: the capture ends when it is readable; -1: none
+  // A socket at which a server shows its traffic, in place of `file`; -1: none. `on_live` is called
+  // when the server has begun to.
+  int live = -1;
+  std::function<void()> on_live;
 };
 
 // Decides the exit status.

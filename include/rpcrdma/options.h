@@ -25,6 +25,7 @@
 namespace rpcrdma {
 
 class ClientAuth;
+class Tap;
 
 inline constexpr std::uint16_t kDefaultPort = 20049;  // NFS/RDMA, registered with IANA
 
@@ -311,6 +312,9 @@ struct ServerOptions {
   // Counts procedures and the times of calls for Server::statistics(). Each call then reads the
   // clock once.
   bool measures_calls = false;
+  // Shows what its connections send and receive, see rpcrdma/tap.h. It outlives the server; null:
+  // nobody will ever look.
+  Tap* tap = nullptr;
   // Reports each call that a service was to execute, when it is answered; and measures calls. Runs
   // on the thread of the call's shard, on several at the same time, and must neither throw nor use
   // the server. Its argument lives until it returns.

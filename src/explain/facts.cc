@@ -41,6 +41,8 @@ std::string_view to_string(Transport transport) noexcept {
       return "RoCE";
     case Transport::kTcp:
       return "TCP";
+    case Transport::kRdma:
+      return "RDMA";
   }
   return "";
 }

@@ -30,7 +30,8 @@ struct Endpoint {
 };
 std::string to_string(const Endpoint& endpoint);
 
-enum class Transport : std::uint8_t { kUnknown, kIwarp, kRoce, kTcp };
+// kRdma: seen by the server itself, over whatever device.
+enum class Transport : std::uint8_t { kUnknown, kIwarp, kRoce, kTcp, kRdma };
 std::string_view to_string(Transport transport) noexcept;
 
 // A segment of a chunk list. `position` is meaningful in Read lists only.

@@ -15,7 +15,7 @@ constexpr std::uint64_t kReceiveIdEnd = std::uint64_t{1} << 56U;
 
 Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
     std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role, const engine::Options& options,
-    MessageRooms* call_rooms) {
+    MessageRooms* call_rooms, Tap* tap) {
   Headers headers;
   headers.memory = Pages(engine::Connection::header_arena_size(role, options));
   if (headers.memory.size() < engine::Connection::header_arena_size(role, options)) {
@@ -24,8 +24,13 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
   if (const auto region = queue_pair->attach(headers.memory.bytes())) {
     headers.region = *region;
   }
+  const auto header_region = headers.region;
+  const Bytes header_memory = headers.memory.bytes();
   std::unique_ptr<Connection> connection(
-      new Connection(std::move(queue_pair), std::move(headers), role, options, call_rooms));
+      new Connection(std::move(queue_pair), std::move(headers), role, options, call_rooms, tap));
+  if (header_region && tap != nullptr) {
+    connection->tapping_->note_attached(*header_region, header_memory);
+  }
   if (!connection->register_arenas()) {
     return Unexpected<rdma::Error>(
         {rdma::Errc::kNoResources, 0, "registering memory for messages"});
@@ -35,7 +40,8 @@ Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
 }
 
 Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, Headers headers,
-                       engine::Role role, const engine::Options& options, MessageRooms* call_rooms)
+                       engine::Role role, const engine::Options& options, MessageRooms* call_rooms,
+                       Tap* tap)
     : options_(options),
       headers_(std::move(headers)),
       own_rooms_(call_rooms != nullptr ? nullptr
@@ -46,7 +52,8 @@ Connection::Connection(std::unique_ptr<rdma::QueuePair> queue_pair, Headers head
       engine_(role, options, headers_.memory.bytes(), headers_.region.value_or(work::RegionId{})),
       receive_memory_(*queue_pair, engine::Connection::receive_count(role, options),
                       options.receive_alignment),
-      queue_pair_(std::move(queue_pair)) {}
+      queue_pair_(std::move(queue_pair)),
+      tapping_(tap == nullptr ? nullptr : std::make_unique<Tapping>(*tap, *queue_pair_)) {}
 
 Connection::~Connection() = default;
 
@@ -64,14 +71,19 @@ bool Connection::register_arenas() {
 }
 
 Expected<engine::Lease, rdma::Error> Connection::attach(MutableBytes memory) {
-  return queue_pair_->attach(memory);
+  auto region = queue_pair_->attach(memory);
+  if (region && tapping_ != nullptr) tapping_->note_attached(*region, memory);
+  return region;
 }
 
 Expected<engine::Lease, rdma::Error> Connection::attach_read_only(Bytes memory) {
-  return queue_pair_->attach_read_only(memory);
+  auto region = queue_pair_->attach_read_only(memory);
+  if (region && tapping_ != nullptr) tapping_->note_attached(*region, memory);
+  return region;
 }
 
 void Connection::detach(engine::Lease lease) {
+  if (tapping_ != nullptr) tapping_->note_detached(lease);
   queue_pair_->detach(lease);
 }
 
@@ -110,6 +122,7 @@ bool Connection::take_link_event() {
     case rdma::LinkEvent::kDisconnected:
       connected_ = false;
       ended_ = true;
+      if (is_tapped()) show_end();
       flush_waiting();
       handle_disconnected();
       break;
@@ -123,6 +136,7 @@ void Connection::handle_connected() {
                                                   capabilities.reads_in_flight_max);
   // The set-up may have promised what this device turned out not to do.
   if (!capabilities.send_with_invalidate) link.remote_invalidation = false;
+  if (tapping_ != nullptr) tapping_->note_link(link);
   engine_.handle_connected(link, capabilities.send_with_invalidate);
 }
 
@@ -144,10 +158,24 @@ bool Connection::take_completions(Instant now) {
 }
 
 void Connection::take_completion(Instant now, const rdma::Completion& completion) {
+  if (is_tapped()) [[unlikely]]
+    show(completion);
   if (completion.id >= kReceiveIdEnd) return engine_.handle_done(completion);
   if (completion.status != rdma::Status::kOk) return;  // flushed; or the end of the link follows
   const engine::ReceiveId receive{static_cast<std::uint16_t>(completion.id)};
   engine_.handle_received(now, receive, receive_memory_.message(completion), completion.tag);
+}
+
+void Connection::show(const rdma::Completion& completion) {
+  if (completion.id >= kReceiveIdEnd) return tapping_->note_done(completion);
+  if (completion.status != rdma::Status::kOk) return;
+  tapping_->note_received(receive_memory_.message(completion), completion.tag);
+}
+
+void Connection::show_end() {
+  const rdma::Error why = cause();
+  const bool is_in_order = why.code == rdma::Errc::kClosed && why.provider_code == 0;
+  tapping_->note_end(is_in_order ? std::string_view() : why.operation);
 }
 
 // Receives never wait for room: there are as many as credits of both directions, and a queue pair
@@ -229,6 +257,8 @@ bool Connection::post_waiting() {
       return take_link_event() || moved;
     }
     moved = true;
+    if (is_tapped()) [[unlikely]]
+      tapping_->note_posted(batch);
     waiting_first_ += batch.size();
     waiting_count_ -= batch.size();
     handle_copied(batch);

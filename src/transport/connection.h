@@ -18,6 +18,7 @@
 #include "transport/message_rooms.h"
 #include "transport/pages.h"
 #include "transport/receive_memory.h"
+#include "transport/tapping.h"
 
 namespace rpcrdma::transport {
 
@@ -26,10 +27,10 @@ class Connection {
   // Takes over a queue pair from Provider::connect() or accept(), at once, before the provider
   // makes progress, so that the Receives are posted in time. Fails when the memory cannot be
   // registered. `call_rooms`, one for each slot of a Call that we make, outlive the connection;
-  // null: it has its own.
+  // null: it has its own. `tap`, which outlives it too: null if nobody will ever look.
   static Expected<std::unique_ptr<Connection>, rdma::Error> create(
       std::unique_ptr<rdma::QueuePair> queue_pair, engine::Role role,
-      const engine::Options& options, MessageRooms* call_rooms = nullptr);
+      const engine::Options& options, MessageRooms* call_rooms = nullptr, Tap* tap = nullptr);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -102,13 +103,16 @@ class Connection {
   };
 
   Connection(std::unique_ptr<rdma::QueuePair> queue_pair, Headers headers, engine::Role role,
-             const engine::Options& options, MessageRooms* call_rooms);
+             const engine::Options& options, MessageRooms* call_rooms, Tap* tap);
+  bool is_tapped() const noexcept { return tapping_ != nullptr && tapping_->is_on(); }
   bool register_arenas();
   bool take_link_event();
   void handle_connected();
   void handle_disconnected();
   bool take_completions(Instant now);
   void take_completion(Instant now, const rdma::Completion& completion);
+  void show(const rdma::Completion& completion);
+  void show_end();
   bool post_receives();
   void release_receives();
   bool post_work();
@@ -125,6 +129,7 @@ class Connection {
   engine::Connection engine_;
   ReceiveMemory receive_memory_;
   std::unique_ptr<rdma::QueuePair> queue_pair_;  // dies before the memory that it was lent
+  const std::unique_ptr<Tapping> tapping_;       // null: nobody will ever look
   engine::Lease call_lease_{}, answer_lease_{};
 
   // Taken from the engine; the queue pair had no room yet for those that wait.

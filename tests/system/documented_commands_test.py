@@ -21,6 +21,7 @@ KERBEROS = "needs a realm: nfs_krb5_test.py does the same"
 RPCBIND = "needs an rpcbind of its own: rpcbind_test.py does the same"
 INSTALLED = "needs the installed settings: service_settings_test.py does the same"
 MACHINE = "looks at the machine that runs the test: doctor_test.py does the same on one that it makes up"
+LIVE = "goes on until Ctrl-C, at a server in /run: explain_live_test.py does the same"
 CAPTURE = "needs a capture: explain_test.py does the same"
 WATCHED = "asks the one server of this user, and tests have many: watch_test.py does the same"
 BENCH = "takes a minute: bench_test.py does the same for less"
@@ -49,6 +50,8 @@ REFUSED = {
     "rpcrdma explain check trace.pcap": CAPTURE,
     "rpcrdma explain ladder 2fa1c5d1 trace.pcap": CAPTURE,
     "rpcrdma explain ladder --html trace.html --slower-than 10 trace.pcap": CAPTURE,
+    "rpcrdma explain --pid PID": LIVE,
+    "rpcrdma explain check /run/rpcrdma/PID.live": LIVE,
     "rpcrdma doctor": MACHINE,
     "rpcrdma doctor --server": MACHINE,
     "rpcrdma top --once": WATCHED,

@@ -356,8 +356,8 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   }
   // A client makes one Call before its first reply (RFC 8166 §3.3.3), which brings its share.
   if (options_.receives_max > 0) options.credits_at_first = 1;
-  auto connection =
-      transport::Connection::create(std::move(*queue_pair), engine::Role::kServer, options);
+  auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kServer,
+                                                  options, nullptr, options_.tap);
   if (!connection) {
     return log_.drop(peer, kRdma, rpc::to_error(connection.error(), "accepting", peer));
   }

@@ -159,9 +159,13 @@ void TcpServer::open(posix::Fd socket, Instant now) {
     return log_.drop("", kTcp, to_error(connection.error(), "accepting", "", Errc::kNoResources));
   }
   const std::string peer((*connection)->peer_address());
-  const TcpSession::Surroundings surroundings{
-      shared_.pool,    shared_.state.registry,       shared_.state.cache,
-      shared_.mailbox, shared_.state.takes_step_ups, shared_.meter};
+  const TcpSession::Surroundings surroundings{shared_.pool,
+                                              shared_.state.registry,
+                                              shared_.state.cache,
+                                              shared_.mailbox,
+                                              shared_.state.takes_step_ups,
+                                              shared_.meter,
+                                              shared_.state.options.tap};
   auto session = std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now);
   shared_.peers.add(std::make_unique<Link>(*this, std::move(session)));
   shares_.add(peer);
@@ -242,9 +246,12 @@ Peer::State TcpServer::settle(Link& link, Instant now) {
   return Peer::State::kFinished;
 }
 
-void TcpServer::report_end(const TcpSession& session) {
+void TcpServer::report_end(TcpSession& session) {
   bool was_reset_at_rest = false;
   const auto failure = session.failure(was_reset_at_rest);
+  if (session.tap().is_on()) {
+    session.tap().end(session.peer_address(), failure ? failure->cause : std::string());
+  }
   log_.end(session.peer_address(), kTcp, failure ? &*failure : nullptr, was_reset_at_rest,
            session.counters());
   add(ended_, session.counters());

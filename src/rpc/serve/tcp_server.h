@@ -74,7 +74,7 @@ class TcpServer {
   void deal(posix::Fd socket, Instant now);
   std::optional<Instant> idle_deadline(const TcpSession& session) const noexcept;
   Peer::State settle(Link& link, Instant now);
-  void report_end(const TcpSession& session);
+  void report_end(TcpSession& session);
 
   const Surroundings shared_;
   ConnectionLog& log_;

@@ -37,11 +37,14 @@ TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
       pool_(surroundings.pool),
       serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox,
                surroundings.meter),
+      tap_(surroundings.tap, ConnectionTap::Carrier::kTcp),
       takes_step_ups_(surroundings.takes_step_ups),
       options_(options),
       answered_(options.calls_max),
       last_call_(now),
-      busy_until_(now) {}
+      busy_until_(now) {
+  if (tap_.is_on()) tap_.begin(connection_->peer_address());
+}
 
 // A session has calls in it only when its server ends.
 TcpSession::~TcpSession() {
@@ -87,6 +90,9 @@ void TcpSession::receive() {
   for (std::size_t i = 0; i < kCallsPerTurn && takes_calls(); ++i) {
     auto message = connection_->receive();
     if (!message) return;
+    const Bytes bytes = message->bytes();
+    if (tap_.is_on()) [[unlikely]]
+      show(TapRecord::Kind::kRecordReceived, {&bytes, 1});
     TcpCall& call = begin_call(std::move(*message));
     if (serving_.admit(call, call.message_.bytes())) handle_admitted(call);
   }
@@ -145,7 +151,7 @@ bool TcpSession::send(IncomingCall& of, std::size_t start, const WrappedResults&
                          [&](Bytes run) { (void)runs.push_back(run); });
     if (!wrapped.after.empty()) (void)runs.push_back(wrapped.after);
   }
-  if (!connection_->send(runs.view())) return false;  // results of gigabytes
+  if (!pass(runs.view())) return false;  // results of gigabytes
   answered_.push(&call);
   return true;
 }
@@ -156,9 +162,22 @@ void TcpSession::send_plain(IncomingCall& of, const oncrpc::ReplyHeader& header)
   oncrpc::encode_reply(header, writer);
   RPCRDMA_ASSERT(writer.ok(), "a reply without results is longer than its room");
   const Bytes run = Bytes(call.plain_).first(writer.position());
-  const bool is_sent = connection_->send({&run, 1});
+  const bool is_sent = pass({&run, 1});
   RPCRDMA_ASSERT(is_sent, "a reply without results is too large for a record");
   answered_.push(&call);
+}
+
+bool TcpSession::pass(std::span<const Bytes> runs) {
+  if (tap_.is_on()) [[unlikely]]
+    show(TapRecord::Kind::kRecordSent, runs);
+  return connection_->send(runs);
+}
+
+void TcpSession::show(TapRecord::Kind kind, std::span<const Bytes> runs) {
+  TapRecord record;
+  record.kind = kind;
+  for (const Bytes run : runs) record.size += run.size();
+  tap_.add(connection_->peer_address(), record, runs);
 }
 
 // Frees the calls whose replies have gone.

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/bounded_vector.h"
+#include "base/connection_tap.h"
 #include "base/ring.h"
 #include "oncrpc/registry.h"
 #include "rpc/serve/incoming_call.h"
@@ -56,6 +58,7 @@ class TcpSession final : public ReplyCarrier {
     // True while a released socket can go on as RDMA.
     const std::atomic<bool>& takes_step_ups;
     CallMeter* meter = nullptr;  // null: calls are not measured
+    Tap* tap = nullptr;          // null: nobody will ever look
   };
   TcpSession(std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
              const TcpOptions& options, Instant now);
@@ -108,6 +111,7 @@ class TcpSession final : public ReplyCarrier {
   std::string_view peer_address() const noexcept override { return connection_->peer_address(); }
   TransferCounters counters() const noexcept;
   std::uint32_t calls_in_service() const noexcept { return in_service_; }
+  ConnectionTap& tap() noexcept { return tap_; }
 
  private:
   friend class TcpCall;
@@ -116,6 +120,8 @@ class TcpSession final : public ReplyCarrier {
   bool is_idle() const noexcept { return in_service_ == 0 && connection_->is_between_records(); }
   bool may_step_up() const noexcept;
   void receive();
+  bool pass(std::span<const Bytes> runs);
+  void show(TapRecord::Kind kind, std::span<const Bytes> runs);
   void release_socket();
   TcpCall& begin_call(tcp::Message message);
   void settle();
@@ -135,6 +141,7 @@ class TcpSession final : public ReplyCarrier {
   tcp::NewsListener* listener_ = nullptr;
   transport::BufferPool& pool_;
   Serving serving_;
+  ConnectionTap tap_;
   const std::atomic<bool>& takes_step_ups_;
   const TcpOptions options_;
   std::vector<std::unique_ptr<TcpCall>> calls_;  // as many as ever were in service at a time

@@ -1,0 +1,71 @@
+#include "tools/tap_socket.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <vector>
+
+namespace rpcrdma::tools {
+namespace {
+
+constexpr int kPause_ms = 20;  // between two looks at the tap
+
+// Bytes on their way to a client.
+class Outgoing {
+ public:
+  explicit Outgoing(int client) : client_(client) {}
+
+  bool is_empty() const noexcept { return sent_ == bytes_.size(); }
+  void set(std::vector<std::byte> bytes) {
+    bytes_ = std::move(bytes);
+    sent_ = 0;
+  }
+  // Sends what the client takes at once. False: it is gone.
+  bool send_some() {
+    while (!is_empty()) {
+      const ssize_t sent = ::send(client_, bytes_.data() + sent_, bytes_.size() - sent_,
+                                  MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0) return errno == EAGAIN || errno == EINTR;
+      sent_ += static_cast<std::size_t>(sent);
+    }
+    return true;
+  }
+
+ private:
+  const int client_;
+  std::vector<std::byte> bytes_;
+  std::size_t sent_ = 0;
+};
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+}  // namespace
+
+void serve_tap(Tap& tap, const std::string& rdma_address, const std::string& tcp_address,
+               int client, int ending) {
+  Outgoing outgoing(client);
+  outgoing.set(bytes_of(
+      fmt::format("rpcrdma tap 1 {} {}\n", rdma_address, tcp_address.empty() ? "-" : tcp_address)));
+  tap.start();
+  while (outgoing.send_some()) {
+    const auto wanted = static_cast<short>(outgoing.is_empty() ? POLLIN : POLLIN | POLLOUT);
+    std::array<pollfd, 2> entries{{{client, wanted, 0}, {ending, POLLIN, 0}}};
+    if (::poll(entries.data(), entries.size(), outgoing.is_empty() ? kPause_ms : -1) < 0 &&
+        errno != EINTR) {
+      break;
+    }
+    // A client has nothing to say: it has gone.
+    if (entries[1].revents != 0 || (entries[0].revents & ~POLLOUT) != 0) break;
+    if (outgoing.is_empty()) outgoing.set(tap.take());
+  }
+  tap.stop();
+}
+
+}  // namespace rpcrdma::tools
