@@ -158,18 +158,29 @@ bool Connection::take_completions(Instant now) {
 }
 
 void Connection::take_completion(Instant now, const rdma::Completion& completion) {
-  if (is_tapped()) [[unlikely]]
-    show(completion);
-  if (completion.id >= kReceiveIdEnd) return engine_.handle_done(completion);
+  if (completion.id >= kReceiveIdEnd) {
+    if (is_tapped()) [[unlikely]]
+      show_done(completion);
+    return engine_.handle_done(completion);
+  }
   if (completion.status != rdma::Status::kOk) return;  // flushed; or the end of the link follows
   const engine::ReceiveId receive{static_cast<std::uint16_t>(completion.id)};
-  engine_.handle_received(now, receive, receive_memory_.message(completion), completion.tag);
+  const Bytes message = receive_memory_.message(completion);
+  if (tapping_ != nullptr) [[unlikely]]
+    show_received(message, completion.tag);
+  engine_.handle_received(now, receive, message, completion.tag);
 }
 
-void Connection::show(const rdma::Completion& completion) {
-  if (completion.id >= kReceiveIdEnd) return tapping_->note_done(completion);
-  if (completion.status != rdma::Status::kOk) return;
-  tapping_->note_received(receive_memory_.message(completion), completion.tag);
+void Connection::show_done(const rdma::Completion& completion) {
+  tapping_->note_done(completion);
+}
+
+void Connection::show_received(Bytes message, std::optional<SteeringTag> invalidated) {
+  if (tapping_->is_on()) tapping_->note_received(message, invalidated);
+}
+
+void Connection::show_posted(std::span<const work::Request> batch) {
+  tapping_->note_posted(batch);
 }
 
 void Connection::show_end() {
@@ -258,7 +269,7 @@ bool Connection::post_waiting() {
     }
     moved = true;
     if (is_tapped()) [[unlikely]]
-      tapping_->note_posted(batch);
+      show_posted(batch);
     waiting_first_ += batch.size();
     waiting_count_ -= batch.size();
     handle_copied(batch);
