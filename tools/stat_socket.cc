@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -145,7 +146,11 @@ void StatSocket::run() {
       if (::poll(&entries[1], 1, kPause_ms) > 0) return;
       continue;
     }
-    if (may_read(client)) serve_(client, ending_);
+    try {
+      if (may_read(client)) serve_(client, ending_);
+    } catch (const std::exception&) {
+      // There is no memory for who looks: the server goes on without it.
+    }
     ::close(client);
   }
 }

@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace rpcrdma::tools {
@@ -41,6 +43,18 @@ class Outgoing {
   std::size_t sent_ = 0;
 };
 
+// Keeps the tap on, also when there is no memory for what it gives.
+class Looking {
+ public:
+  explicit Looking(Tap& tap) : tap_(tap) { tap_.start(); }
+  ~Looking() { tap_.stop(); }
+  Looking(const Looking&) = delete;
+  Looking& operator=(const Looking&) = delete;
+
+ private:
+  Tap& tap_;
+};
+
 std::vector<std::byte> bytes_of(const std::string& text) {
   const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
   return {begin, begin + text.size()};
@@ -53,7 +67,7 @@ void serve_tap(Tap& tap, const std::string& rdma_address, const std::string& tcp
   Outgoing outgoing(client);
   outgoing.set(bytes_of(
       fmt::format("rpcrdma tap 1 {} {}\n", rdma_address, tcp_address.empty() ? "-" : tcp_address)));
-  tap.start();
+  const Looking looking(tap);
   while (outgoing.send_some()) {
     const auto wanted = static_cast<short>(outgoing.is_empty() ? POLLIN : POLLIN | POLLOUT);
     std::array<pollfd, 2> entries{{{client, wanted, 0}, {ending, POLLIN, 0}}};
@@ -65,7 +79,6 @@ void serve_tap(Tap& tap, const std::string& rdma_address, const std::string& tcp
     if (entries[1].revents != 0 || (entries[0].revents & ~POLLOUT) != 0) break;
     if (outgoing.is_empty()) outgoing.set(tap.take());
   }
-  tap.stop();
 }
 
 }  // namespace rpcrdma::tools

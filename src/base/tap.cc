@@ -32,7 +32,7 @@ Tap::Tap(std::size_t room) : room_(std::max(room, kRoomMin)) {}
 void Tap::start() {
   const std::lock_guard lock(mutex_);
   records_.clear();
-  records_.reserve(room_);
+  records_.reserve(room_);  // throws before anything is on
   lost_ = 0;
   if (!is_on()) epoch_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -44,10 +44,14 @@ void Tap::stop() noexcept {
 }
 
 std::vector<std::byte> Tap::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (records_.empty()) return {};
+  }
+  // No call waits for the memory of the next records.
   std::vector<std::byte> fresh;
   fresh.reserve(room_);
   const std::lock_guard lock(mutex_);
-  if (records_.empty()) return {};
   return std::exchange(records_, std::move(fresh));
 }
 

@@ -153,34 +153,27 @@ bool Connection::take_completions(Instant now) {
   // A message can only come in once the link is known to be up.
   if (!connected_ && !ended_) take_link_event();
   const std::size_t count = queue_pair_->poll(completions_);
+  if (is_tapped()) [[unlikely]]
+    show(std::span(completions_).first(count));
   for (std::size_t i = 0; i < count; ++i) take_completion(now, completions_[i]);
   return count > 0;
 }
 
 void Connection::take_completion(Instant now, const rdma::Completion& completion) {
-  if (completion.id >= kReceiveIdEnd) {
-    if (is_tapped()) [[unlikely]]
-      show_done(completion);
-    return engine_.handle_done(completion);
-  }
+  if (completion.id >= kReceiveIdEnd) return engine_.handle_done(completion);
   if (completion.status != rdma::Status::kOk) return;  // flushed; or the end of the link follows
   const engine::ReceiveId receive{static_cast<std::uint16_t>(completion.id)};
-  const Bytes message = receive_memory_.message(completion);
-  if (tapping_ != nullptr) [[unlikely]]
-    show_received(message, completion.tag);
-  engine_.handle_received(now, receive, message, completion.tag);
+  engine_.handle_received(now, receive, receive_memory_.message(completion), completion.tag);
 }
 
-void Connection::show_done(const rdma::Completion& completion) {
-  tapping_->note_done(completion);
-}
-
-void Connection::show_received(Bytes message, std::optional<SteeringTag> invalidated) {
-  if (tapping_->is_on()) tapping_->note_received(message, invalidated);
-}
-
-void Connection::show_posted(std::span<const work::Request> batch) {
-  tapping_->note_posted(batch);
+void Connection::show(std::span<const rdma::Completion> completions) {
+  for (const rdma::Completion& completion : completions) {
+    if (completion.id >= kReceiveIdEnd) {
+      tapping_->note_done(completion);
+    } else if (completion.status == rdma::Status::kOk) {
+      tapping_->note_received(receive_memory_.message(completion), completion.tag);
+    }
+  }
 }
 
 void Connection::show_end() {
@@ -269,7 +262,7 @@ bool Connection::post_waiting() {
     }
     moved = true;
     if (is_tapped()) [[unlikely]]
-      show_posted(batch);
+      tapping_->note_posted(batch);
     waiting_first_ += batch.size();
     waiting_count_ -= batch.size();
     handle_copied(batch);

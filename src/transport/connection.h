@@ -111,11 +111,8 @@ class Connection {
   void handle_disconnected();
   bool take_completions(Instant now);
   void take_completion(Instant now, const rdma::Completion& completion);
-  [[gnu::cold, gnu::noinline]] void show_done(const rdma::Completion& completion);
-  [[gnu::cold, gnu::noinline]] void show_received(Bytes message,
-                                                  std::optional<SteeringTag> invalidated);
+  [[gnu::cold, gnu::noinline]] void show(std::span<const rdma::Completion> completions);
   [[gnu::cold, gnu::noinline]] void show_end();
-  [[gnu::cold, gnu::noinline]] void show_posted(std::span<const work::Request> batch);
   bool post_receives();
   void release_receives();
   bool post_work();

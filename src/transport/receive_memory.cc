@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "base/assert.h"
-
 namespace rpcrdma::transport {
 namespace {
 
@@ -61,16 +59,6 @@ void ReceiveMemory::posted(std::span<const std::uint16_t> numbers) {
     if (epoch->memory) queue_pair_.detach(epoch->region);
     return true;
   });
-}
-
-Bytes ReceiveMemory::message(const rdma::Completion& completion) const {
-  const auto number = static_cast<std::size_t>(completion.id);
-  RPCRDMA_ASSERT(number < epoch_of_.size() && epoch_of_[number] != nullptr &&
-                     completion.size <= epoch_of_[number]->size,
-                 "a completion for a Receive that was not posted");
-  const Epoch& epoch = *epoch_of_[number];
-  if (!epoch.memory) return {completion.message, completion.size};
-  return {epoch.memory.get() + number * epoch.stride, completion.size};
 }
 
 }  // namespace rpcrdma::transport

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.h"
 #include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
@@ -35,8 +36,9 @@ class ReceiveMemory {
   rdma::ReceiveBuffers buffers() const noexcept;
   // These numbers were posted into buffers().
   void posted(std::span<const std::uint16_t> numbers);
-  // The message that came by a Receive, until its number is posted again.
-  Bytes message(const rdma::Completion& completion) const;
+  // The message that came by a Receive, until its number is posted again. In line, since each
+  // message pays for it.
+  [[gnu::always_inline]] inline Bytes message(const rdma::Completion& completion) const;
 
  private:
   struct Free {
@@ -57,6 +59,16 @@ class ReceiveMemory {
   std::vector<std::unique_ptr<Epoch>> epochs_;  // the last one is the newest
   std::vector<Epoch*> epoch_of_;                // by number; null: never posted
 };
+
+Bytes ReceiveMemory::message(const rdma::Completion& completion) const {
+  const auto number = static_cast<std::size_t>(completion.id);
+  RPCRDMA_ASSERT(number < epoch_of_.size() && epoch_of_[number] != nullptr &&
+                     completion.size <= epoch_of_[number]->size,
+                 "a completion for a Receive that was not posted");
+  const Epoch& epoch = *epoch_of_[number];
+  if (!epoch.memory) return {completion.message, completion.size};
+  return {epoch.memory.get() + number * epoch.stride, completion.size};
+}
 
 }  // namespace rpcrdma::transport
 

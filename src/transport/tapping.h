@@ -12,7 +12,8 @@
 
 namespace rpcrdma::transport {
 
-// Its functions are called while is_on() only, but for note_link() and those about regions.
+// Its functions are called while is_on() only, but for note_link() and those about
+// regions.
 class Tapping {
  public:
   // Both outlive it.
@@ -26,7 +27,7 @@ class Tapping {
   // The connection is up.
   void note_link(const engine::LinkParameters& link) noexcept;
   // The work was posted, and its memory is still lent.
-  void note_posted(std::span<const work::Request> batch);
+  [[gnu::cold, gnu::noinline]] void note_posted(std::span<const work::Request> batch);
   void note_received(Bytes message, std::optional<SteeringTag> invalidated);
   void note_done(const rdma::Completion& completion);
   // `why`: empty if it ended in order.

@@ -168,9 +168,10 @@ void TcpSession::send_plain(IncomingCall& of, const oncrpc::ReplyHeader& header)
 }
 
 bool TcpSession::pass(std::span<const Bytes> runs) {
+  if (!connection_->send(runs)) return false;
   if (tap_.is_on()) [[unlikely]]
     show(TapRecord::Kind::kRecordSent, runs);
-  return connection_->send(runs);
+  return true;
 }
 
 void TcpSession::show(TapRecord::Kind kind, std::span<const Bytes> runs) {
