@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,6 +30,7 @@ class ExportReload : public ::testing::Test {
     ExporterOptions options;
     options.exports = {made("a:rw,name=/a"), made("b:ro,name=/b")};
     options.handles = posix::HandleKind::kTable;
+    options.open_files_max = kOpenFilesMax;
     auto opened = Exporter::open(std::move(options));
     EXPECT_TRUE(opened) << opened.error();
     exporter_ = std::move(*opened);
@@ -74,9 +78,69 @@ class ExportReload : public ::testing::Test {
     return set ? "" : set.error();
   }
 
+  // Looks at more files of this export than it may keep open.
+  void use_files_of(const ServedExport& served, const std::string& directory) const {
+    for (std::size_t i = 0; i < 2 * kOpenFilesMax; ++i) {
+      const std::string name = std::to_string(i);
+      std::ofstream(top_ / directory / name) << "x";
+      std::promise<nfs3::nfsstat3> ended;
+      served.files->start(RequestOf<nfs3::NFSPROC3_LOOKUP>{
+          {}, {{{served.files->root()}, name}}, {}, [&ended](const nfs3::LOOKUP3res& results) {
+            ended.set_value(results.status());
+          }});
+      EXPECT_EQ(ended.get_future().get(), nfs3::nfsstat3::NFS3_OK);
+    }
+  }
+  // Waits until this share of files is open, of which the directory itself is one: what loses its
+  // room is closed a moment later.
+  void expect_open_in(const std::string& directory, std::size_t share) const {
+    const std::size_t count = share > 0 ? share - 1 : 0;
+    const std::string below = (top_ / directory).string() + "/";
+    const auto open = [&below] {
+      std::size_t found = 0;
+      for (const auto& each : fs::directory_iterator("/proc/self/fd")) {
+        std::error_code error;  // descriptors of workers come and go
+        found += fs::read_symlink(each.path(), error).string().starts_with(below) ? 1U : 0U;
+      }
+      return found;
+    };
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (open() != count && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    EXPECT_EQ(open(), count) << directory;
+  }
+
+  static constexpr std::size_t kOpenFilesMax = 96;
   fs::path top_;
   std::unique_ptr<Exporter> exporter_;
 };
+
+TEST_F(ExportReload, OpenFilesAreSharedAmongTheExportsOfTheNewList) {
+  const ServedExport& a = *first();
+  use_files_of(a, "a");
+  expect_open_in("a", kOpenFilesMax / 2);
+  fs::create_directory(top_ / "c");
+  ASSERT_EQ(refusal({made("a:rw,name=/a"), made("b:ro,name=/b"), made("c:rw,name=/c")}), "");
+  expect_open_in("a", kOpenFilesMax / 3);
+  ASSERT_EQ(refusal({made("a:rw,name=/a")}), "");
+  use_files_of(a, "a");
+  expect_open_in("a", kOpenFilesMax);
+}
+
+TEST_F(ExportReload, ExportThatIsGoneKeepsNoFileOpenUntilItComesBack) {
+  const ServedExport& a = *first();
+  use_files_of(a, "a");
+  ASSERT_EQ(refusal({made("b:ro,name=/b")}), "");
+  expect_open_in("a", 0);
+  ASSERT_EQ(refusal({made("a:rw,name=/a"), made("b:ro,name=/b")}), "");
+  use_files_of(a, "a");
+  expect_open_in("a", kOpenFilesMax / 2);
+}
+
+TEST_F(ExportReload, ListThatCannotBeServedLeavesOpenFilesAsTheyAre) {
+  use_files_of(*first(), "a");
+  EXPECT_NE(refusal({made("a:rw,name=/a"), made("b:ro,name=/b"), made("none:rw")}), "");
+  expect_open_in("a", kOpenFilesMax / 2);
+}
 
 TEST_F(ExportReload, ListThatCannotBeServedBindsNoNames) {
   fs::create_directory(top_ / "c");

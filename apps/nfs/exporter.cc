@@ -141,7 +141,21 @@ rpcrdma::Expected<std::vector<std::string>, std::string> Exporter::set_exports(
   auto list = ExportList::make(std::move(entries));
   if (!list) return Unexpected<std::string>(std::move(list.error()));
   table_.publish(std::move(*list));
+  share_open_files();
   return notes;
+}
+
+// Exports that are gone keep nothing open: nobody could unmount the file system below them.
+void Exporter::share_open_files() {
+  const std::vector<ServedExport*> published = table_.read([](const ExportList& exports) {
+    std::vector<ServedExport*> all;
+    for (const ExportList::Entry& each : exports.all()) all.push_back(each.served);
+    return all;
+  });
+  const std::size_t share = open_files_max(options_, published.size());
+  for (ServedExport* const each : table_.opened()) {
+    each->files->set_open_files_max(std::ranges::count(published, each) > 0 ? share : 0);
+  }
 }
 
 // Takes back exports that no call can have seen.

@@ -93,6 +93,8 @@ class Exporter {
                                                        std::vector<std::string>& notes,
                                                        std::vector<Opened>& fresh);
   void forget(std::vector<Opened> fresh);
+  // Divides the files that may stay open among the exports of the list.
+  void share_open_files();
 
   ExporterOptions options_;      // without its exports
   Readiness readiness_{table_};  // first: it outlives the files

@@ -16,6 +16,7 @@
 #define RPCRDMA_NFS_FILE_SYSTEM_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -97,6 +98,10 @@ class FileSystem : public Operations<kLastProcedure> {
 
   // Called about once a second, on any thread: begins what has to be done though no call comes.
   virtual void do_chores() {}
+
+  // Changes how many files stay open beyond the calls that use them. From any thread; closes
+  // nothing itself that one would have to wait for.
+  virtual void set_open_files_max(std::size_t /*count*/) {}
 
   // Returns the inner handle of the export's directory.
   virtual std::vector<std::byte> root() const = 0;

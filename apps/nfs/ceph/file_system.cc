@@ -82,6 +82,8 @@ class CephFileSystem final : public FileSystemOf<CephFileSystem> {
     return closer_.stop(until) && all;
   }
 
+  void set_open_files_max(std::size_t count) override { tree_.set_open_files_max(count); }
+
   template <class Procedure>
   void run(Request<Procedure> request) {
     using Made = Operation<Procedure>;

@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_NFS_CEPH_OPEN_FILES_H_
 #define RPCRDMA_NFS_CEPH_OPEN_FILES_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <list>
@@ -48,6 +49,8 @@ class OpenFiles {
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
 
+  // Keeps at most so many from now on. More of them are closed as idle files are.
+  void set_idle_max(std::size_t idle_max) noexcept { idle_max_ = idle_max; }
   // The file, for reading or for both, opened as the superuser: what the caller may do was checked
   // before. Empty: `error` becomes a negative errno.
   Use open(const Handle& handle, Inode* inode, bool for_writing, int& error);
@@ -81,7 +84,7 @@ class OpenFiles {
   Use insert(const Key& key, Fh* file, std::vector<Fh*>& closing);
 
   ceph_mount_info* const mount_;
-  const std::size_t idle_max_;
+  std::atomic<std::size_t> idle_max_;
   mutable std::mutex mutex_;
   std::map<Key, Entry*> by_key_;  // guarded by mutex_
   std::list<Entry*> idle_;        // guarded by mutex_; the one used last in front

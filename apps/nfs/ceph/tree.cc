@@ -5,7 +5,10 @@
 namespace nfs::ceph {
 
 Tree::Tree(Settings settings, std::unique_ptr<Session> session, const HandleMaker& maker)
-    : settings_(std::move(settings)), maker_(maker), root_(session->root_handle()) {
+    : settings_(std::move(settings)),
+      maker_(maker),
+      root_(session->root_handle()),
+      open_files_max_(settings_.session.open_files_max) {
   sessions_.push_front({std::move(session), 0});
 }
 
@@ -28,6 +31,12 @@ Tree::Use Tree::session() {
 Tree::Use Tree::current() {
   const std::lock_guard lock(mutex_);
   return use_front();
+}
+
+void Tree::set_open_files_max(std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  open_files_max_ = count;
+  sessions_.front().session->open_files().set_idle_max(count);
 }
 
 Tree::Use Tree::use_front() {
@@ -60,6 +69,8 @@ void Tree::mount_anew(std::unique_lock<std::mutex>& lock) {
     mounted_at_ = now;
     if (sessions_.front().uses == 0) unused.splice(unused.end(), sessions_, sessions_.begin());
     sessions_.push_front({std::move(*made), 0});
+    // The exports may have changed since the first session.
+    sessions_.front().session->open_files().set_idle_max(open_files_max_);
   }
   is_mounting_ = false;
   mounted_.notify_all();

@@ -56,6 +56,8 @@ class Tree {
   Use session();
   // Returns the session as it is, without waiting for another one. Empty: it was lost.
   Use current();
+  // Bounds the files that stay open, of this session and of those that follow.
+  void set_open_files_max(std::size_t count);
   const Handle& root() const noexcept { return root_; }
   std::uint64_t fsid() const noexcept { return settings_.fsid; }
   bool is_async() const noexcept { return settings_.is_async; }
@@ -86,6 +88,7 @@ class Tree {
   std::timed_mutex guard_;
   std::mutex mutex_;
   // Guarded by mutex_.
+  std::size_t open_files_max_;
   std::list<Kept> sessions_;  // the current one in front; others are lost, and still used
   bool is_mounting_ = false;
   std::condition_variable mounted_;

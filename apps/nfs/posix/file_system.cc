@@ -109,6 +109,8 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
     }
   }
 
+  void set_open_files_max(std::size_t count) override { tree_.open_files().set_files_max(count); }
+
   template <class Procedure>
   void run(Request<Procedure> request) {
     if (auto results = execute_at_once(tree_, request)) {

@@ -103,13 +103,19 @@ OpenFiles::Use OpenFiles::add(const InnerHandle& handle, files::File path) {
   const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
   if (found != by_handle_.end()) return use(*found->second);  // another thread was faster
-  while (idle_.size() >= files_max_) drop_oldest();
+  while (!idle_.empty() && idle_.size() >= files_max_) drop_oldest();
   auto* const file = new OpenFile;
   file->handle_ = handle;
   file->path_ = std::move(path);
   file->uses_ = 1;
   by_handle_.emplace(handle, file);
   return {*this, *file};
+}
+
+void OpenFiles::set_files_max(std::size_t files_max) {
+  const std::lock_guard lock(mutex_);
+  files_max_ = files_max;
+  while (idle_.size() > files_max_) drop_oldest();
 }
 
 void OpenFiles::release(OpenFile& file) noexcept {

@@ -132,6 +132,8 @@ class OpenFiles {
 
   // Finds a file. In impatience it succeeds only if the file is open.
   Use find(const InnerHandle& handle);
+  // Keeps at most so many from now on; those used last stay.
+  void set_files_max(std::size_t files_max);
   // A file that was just opened with O_PATH, and its handle.
   Use add(const InnerHandle& handle, files::File path);
   // It was removed: what is open would keep its data on the disk.
@@ -167,9 +169,9 @@ class OpenFiles {
   static constexpr std::size_t kLeftMax = 32;
 
   Handles& handles_;
-  const std::size_t files_max_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
+  std::size_t files_max_;
   std::unordered_map<InnerHandle, OpenFile*, HashOfHandle> by_handle_;
   std::list<OpenFile*> idle_;       // those that nobody uses, the one used last in front
   std::list<OpenFile*> forgotten_;  // those in use that were removed

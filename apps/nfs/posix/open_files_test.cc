@@ -84,6 +84,31 @@ TEST_F(OpenFilesTest, GivesHalfBackWhenDescriptorsRunOut) {
   EXPECT_EQ(handles_.opened, 4) << "the oldest went";
 }
 
+TEST_F(OpenFilesTest, ClosesWhatASmallerBoundLeavesNoRoomFor) {
+  for (unsigned i = 0; i < 4; ++i) (void)files_.find(numbered(i));
+  files_.set_files_max(2);
+  EXPECT_EQ(files_.size(), 2U);
+  (void)files_.find(numbered(3));
+  EXPECT_EQ(handles_.opened, 4) << "the oldest went";
+  (void)files_.find(numbered(4));
+  EXPECT_EQ(files_.size(), 2U);
+  files_.set_files_max(3);
+  (void)files_.find(numbered(5));
+  EXPECT_EQ(files_.size(), 3U);
+}
+
+TEST_F(OpenFilesTest, KeepsNothingOpenWithoutRoomButWhatIsInUse) {
+  OpenFiles::Use use = files_.find(numbered(1));
+  (void)files_.find(numbered(2));
+  files_.set_files_max(0);
+  EXPECT_EQ(files_.size(), 1U);
+  (void)files_.find(numbered(3));
+  EXPECT_EQ(files_.size(), 1U);
+  EXPECT_TRUE(use->path().status());
+  use = {};
+  EXPECT_EQ(files_.size(), 0U);
+}
+
 TEST_F(OpenFilesTest, ForgetsAFileWithItsLastUse) {
   OpenFiles::Use use = files_.find(numbered(1));
   files_.forget(numbered(1));
