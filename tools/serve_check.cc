@@ -126,26 +126,66 @@ bool needs_root(const std::vector<nfs::Export>& exports) {
   });
 }
 
+// A path that the service uses.
+struct UnitPath {
+  std::string text;  // as it was given
+  fs::path real;     // without links, as systemd mounts it
+  bool is_read_only;
+};
+
+// Returns whether `path` is `top`, or lies below it.
+bool is_within(const fs::path& path, const fs::path& top) {
+  return std::ranges::mismatch(top, path).in1 == top.end();
+}
+
+// The paths that the settings name. Nothing is left of those that are read-only at one place and
+// writable at another: what the unit forbids, no rule of an export could allow again. A writable
+// path below one that is read-only stays, since the inner one of two mounts decides.
+std::vector<UnitPath> unit_paths(const ServeOptions& options,
+                                 const std::vector<nfs::Export>& exports) {
+  std::vector<UnitPath> paths, kept;
+  const auto add = [&paths](const std::string& directory, bool is_read_only) {
+    fs::path path = fs::absolute(directory).lexically_normal();
+    std::error_code error;  // of a path that cannot be looked at, which stays as it is
+    fs::path real = fs::weakly_canonical(path, error);
+    if (error) real = path;
+    if (!real.has_filename()) real = real.parent_path();  // of "/srv/"
+    paths.push_back({directory, std::move(real), is_read_only});
+  };
+  if (!options.directory.empty()) add(options.directory, options.read_only);
+  for (const nfs::Export& each : exports) {
+    const bool is_read_only = std::ranges::all_of(
+        each.clients, [](const nfs::ExportClient& client) { return client.rules.is_read_only; });
+    if (is_here(each)) add(each.directory, is_read_only);
+  }
+  if (!options.nfs.key_path.empty()) add(fs::absolute(options.nfs.key_path).parent_path(), false);
+  for (const UnitPath& each : paths) {
+    const bool is_writable =
+        each.is_read_only && std::ranges::any_of(paths, [&](const UnitPath& by) {
+          return !by.is_read_only && is_within(each.real, by.real);
+        });
+    const bool is_there = std::ranges::any_of(kept, [&](const UnitPath& by) {
+      return by.real == each.real && by.is_read_only == each.is_read_only;
+    });
+    if (!is_writable && !is_there) kept.push_back(each);
+  }
+  std::ranges::stable_sort(kept, std::ranges::greater(), &UnitPath::is_read_only);
+  return kept;
+}
+
 void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
   fmt::print(
       "# Made by `rpcrdma serve --check --unit`: make it again when the directories change.\n"
       "[Service]\n");
   bool is_at_home = false;
-  const auto allow = [&](const std::string& directory, bool is_read_only) {
-    const std::string path = fs::absolute(directory).lexically_normal();
+  for (const UnitPath& each : unit_paths(options, exports)) {
     for (const char* const home : {"/home", "/root", "/run/user"}) {
-      is_at_home = is_at_home || path == home || path.starts_with(std::string(home) + "/");
+      is_at_home = is_at_home || is_within(each.real, home);
     }
     // With the dash, a directory that serving makes below /var/lib/rpcrdma needs not be there yet.
-    fmt::print("{}=-{}\n", is_read_only ? "ReadOnlyPaths" : "ReadWritePaths", unit_path(directory));
-  };
-  if (!options.directory.empty()) allow(options.directory, options.read_only);
-  for (const nfs::Export& each : exports) {
-    const bool is_read_only = std::ranges::all_of(
-        each.clients, [](const nfs::ExportClient& client) { return client.rules.is_read_only; });
-    if (is_here(each)) allow(each.directory, is_read_only);
+    fmt::print("{}=-{}\n", each.is_read_only ? "ReadOnlyPaths" : "ReadWritePaths",
+               unit_path(each.text));
   }
-  if (!options.nfs.key_path.empty()) allow(fs::absolute(options.nfs.key_path).parent_path(), false);
   if (is_at_home) fmt::print("ProtectHome=no\n");
   if (needs_root(exports)) return;
   fmt::print("User=rpcrdma\nGroup=rpcrdma\n");

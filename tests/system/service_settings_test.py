@@ -247,6 +247,28 @@ class Check(ServiceFixture):
         self.assertIn("User=rpcrdma\n", self.check("--unit", "--nfs={served}:all_squash"))
         self.assertNotIn("User=", self.check("--unit", "--nfs={served}:all_squash,anonuid=1000"))
 
+    def paths_of_unit(self, *words):
+        lines = self.check("--unit", *words).splitlines()
+        return [line for line in lines if line.startswith("Read")]
+
+    def test_unit_lets_write_where_one_of_the_exports_is_writable(self):
+        (self.served / "below").mkdir()
+        (self.root / "link").symlink_to(self.served)
+        writable = f'ReadWritePaths=-"{self.served}"'
+        networks = ("{served}:ro,name=/x,client=192.0.2.0/24", "{served}:rw,name=/y,client=198.51.100.0/24")
+        self.assertEqual(self.paths_of_unit(*(f"--nfs={each}" for each in networks)), [writable])
+        self.assertEqual(self.paths_of_unit(*(f"--nfs={each}" for each in reversed(networks))), [writable])
+        self.assertEqual(self.paths_of_unit("--nfs={served}/:ro,name=/x", "--blob={served}"), [writable])
+        # The parent's clients write below it as well; that the other export is read-only is for the server to see.
+        self.assertEqual(self.paths_of_unit("--nfs={served}/below:ro", "--nfs={served}:rw"), [writable])
+        # In the mount namespace of the service the path that is nested wins.
+        self.assertEqual(self.paths_of_unit("--nfs={served}/below:rw", "--nfs={served}:ro"),
+                         [f'ReadOnlyPaths=-"{self.served}"', f'ReadWritePaths=-"{self.served}/below"'])
+        link = f"{self.root}/link"
+        self.assertEqual(self.paths_of_unit(f"--nfs={link}:ro", "--nfs={served}:rw"), [writable])
+        self.assertEqual(self.paths_of_unit("--nfs={served}:ro", f"--nfs={link}/below:rw"),
+                         [f'ReadOnlyPaths=-"{self.served}"', f'ReadWritePaths=-"{link}/below"'])
+
     def test_units_are_ones_that_systemd_takes(self):
         if shutil.which("systemd-analyze") is None:
             self.skipTest("there is no systemd-analyze here")
