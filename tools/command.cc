@@ -386,8 +386,26 @@ void say(const std::string& line) noexcept {
   std::fputs((line + "\n").c_str(), stderr);
 }
 
+void say_failure(const std::string& text) noexcept {
+  std::fputs(failure_line("rpcrdma: " + text).c_str(), stderr);
+}
+
+namespace {
+
+thread_local unsigned quiet_failures = 0;
+
+}  // namespace
+
+QuietFailures::QuietFailures() noexcept {
+  ++quiet_failures;
+}
+
+QuietFailures::~QuietFailures() {
+  --quiet_failures;
+}
+
 void fail(ExitCode code, const std::string& text) {
-  say("rpcrdma: " + printable(text));
+  if (quiet_failures == 0) say_failure(text);
   throw Exit{code, text};
 }
 

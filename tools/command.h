@@ -26,7 +26,7 @@ enum ExitCode : int {
 // Ends a subcommand, which has said why. main() catches it.
 struct Exit {
   ExitCode code;
-  std::string text{};  // as it was written to stderr
+  std::string text{};  // as it was written to stderr, unless there were QuietFailures
 };
 
 // Settings of a connection that every subcommand takes.
@@ -111,7 +111,17 @@ void say_client_stats() noexcept;
 
 // A line to stderr, if that can be written to.
 void say(const std::string& line) noexcept;
-// Prints "rpcrdma: …" to stderr and ends the subcommand.
+// Says why the command fails, "rpcrdma: …", in a line that the journal takes for an error.
+void say_failure(const std::string& text) noexcept;
+// As long as one lives, fail() says nothing on this thread: whoever catches the Exit does.
+class QuietFailures {
+ public:
+  QuietFailures() noexcept;
+  ~QuietFailures();
+  QuietFailures(const QuietFailures&) = delete;
+  QuietFailures& operator=(const QuietFailures&) = delete;
+};
+// Says why the command fails, and ends the subcommand.
 [[noreturn]] void fail(const Error& error, const std::string& what = {});
 [[noreturn]] void fail(ExitCode code, const std::string& text);
 // Does the same for an error of a call: kNoConnection if the connection is lost.

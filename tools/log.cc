@@ -3,11 +3,9 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "tools/text.h"
@@ -59,12 +57,7 @@ LogFormat log_format(std::string_view name, int descriptor) {
   if (name == "text") return LogFormat::kText;
   if (name == "json") return LogFormat::kJson;
   if (name == "journal") return LogFormat::kJournal;
-  const char* const stream = std::getenv("JOURNAL_STREAM");
-  struct stat status {};
-  if (stream == nullptr || ::fstat(descriptor, &status) != 0) return LogFormat::kText;
-  // A shell between systemd and this process may have led standard error elsewhere.
-  return fmt::format("{}:{}", status.st_dev, status.st_ino) == stream ? LogFormat::kJournal
-                                                                      : LogFormat::kText;
+  return is_journal(descriptor) ? LogFormat::kJournal : LogFormat::kText;
 }
 
 StderrLog::StderrLog(const LogLevels& levels, LogFormat format, int descriptor,

@@ -38,7 +38,7 @@ int flushed(int code) {
   const bool is_known = std::ferror(stdout) != 0;
   if (std::fflush(stdout) == 0 && !is_known) return code;
   if (!is_known) {
-    rpcrdma::tools::say(fmt::format("rpcrdma: standard output: {}", std::strerror(errno)));
+    rpcrdma::tools::say_failure(fmt::format("standard output: {}", std::strerror(errno)));
   }
   return code == rpcrdma::tools::kSuccess ? rpcrdma::tools::kFailed : code;
 }
@@ -77,8 +77,8 @@ int run(int argc, char** argv) {
     return exit.code;
   } catch (const std::exception& error) {
     const bool is_output = std::ferror(stdout) != 0;
-    rpcrdma::tools::say(
-        fmt::format("rpcrdma: {}{}", is_output ? "standard output: " : "", error.what()));
+    rpcrdma::tools::say_failure(
+        fmt::format("{}{}", is_output ? "standard output: " : "", error.what()));
     return rpcrdma::tools::kFailed;
   }
   return rpcrdma::tools::kSuccess;

@@ -251,7 +251,7 @@ std::optional<int> Command::parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return parser_->app->exit(error);  // --help
     const std::string text = fmt::format("{}: {}", name(), problem_with(&error));
-    std::fputs((printable(text) + "\n").c_str(), stderr);
+    std::fputs(failure_line(text).c_str(), stderr);
     return kWrongUsage;
   }
   return std::nullopt;

@@ -457,10 +457,7 @@ void say_draining(const ServeOptions& options, StderrLog& log) {
 
 // Threads that wait for a cluster that does not answer cannot be ended.
 [[noreturn]] void leave_what_waits() {
-  std::fputs(
-      "rpcrdma: exiting with calls that wait for an export's storage; their clients will "
-      "retry\n",
-      stderr);
+  say_failure("exiting with calls that wait for an export's storage; their clients will retry");
   std::fflush(nullptr);
   ::_exit(static_cast<int>(kFailed));
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/command.h"
 #include "tools/serve_nfs.h"
 #include "tools/systemd.h"
 
@@ -37,6 +38,7 @@ void ServeReload::run() {
   Command program("rpcrdma", "");
   again.add_to(program.add_subcommand("serve", ""));
   std::string problem = program.read(options_.common.command->words());
+  const QuietFailures quiet;  // the log has them
   try {
     if (problem.empty()) problem = take(again);
   } catch (const Exit& exit) {

@@ -1,12 +1,15 @@
 #include "tools/text.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <numeric>
@@ -83,6 +86,17 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+bool is_journal(int descriptor) {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat status {};
+  return stream != nullptr && ::fstat(descriptor, &status) == 0 &&
+         fmt::format("{}:{}", status.st_dev, status.st_ino) == stream;
+}
+
+std::string failure_line(std::string_view text) {
+  return (is_journal(STDERR_FILENO) ? "<3>" : "") + printable(text) + "\n";
+}
 
 std::string escaped(std::string_view name) {
   return escape(name, true);

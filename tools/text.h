@@ -12,6 +12,13 @@
 
 namespace rpcrdma::tools {
 
+// Returns whether the descriptor is the stream of the journal that JOURNAL_STREAM names
+// (systemd.exec(5)). A shell between systemd and this process may have led it elsewhere.
+bool is_journal(int descriptor);
+// Returns the line in which a program says on standard error why it fails: printable, and with the
+// priority of an error in front where the journal reads it (sd-daemon(3)).
+std::string failure_line(std::string_view text);
+
 // A name as it is printed: a backslash as "\\", and each byte of what is not UTF-8, controls a
 // terminal, or changes the direction of a line, as "\xHH". The name can be made again from it.
 std::string escaped(std::string_view name);

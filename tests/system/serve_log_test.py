@@ -134,6 +134,23 @@ class ServeLog(ServiceFixture):
         for line in lines_by("auto", "8:1") + lines_by("text", "{dev}:{ino}"):
             self.assertRegex(line, r"^\d{4}-\S+Z info serve: \w")
 
+    def test_journal_takes_what_ends_the_command_for_an_error(self):
+        def lines_by(stream, *words):
+            reading, writing = os.pipe()
+            status = os.fstat(writing)
+            result = subprocess.run([COMMAND, *map(str, words)], stdout=subprocess.DEVNULL, stderr=writing, check=False,
+                                    timeout=BOUND_S,
+                                    env={**os.environ, "JOURNAL_STREAM": stream.format(dev=status.st_dev, ino=status.st_ino)})
+            os.close(writing)
+            self.assertEqual(result.returncode, 2)
+            with open(reading, encoding="utf-8") as errors:
+                return errors.read().splitlines()
+
+        for words in (("serve", "--blob", COMMAND), ("serve", "--blob", self.served, "--prot", "1"), ("srve",)):
+            for stream, begin in (("{dev}:{ino}", "<3>rpcrdma: "), ("8:1", "rpcrdma: ")):
+                lines = lines_by(stream, *words)
+                self.assertEqual([line[:len(begin)] for line in lines], [begin], lines)
+
     def test_subsystems_have_levels_that_a_reload_changes(self):
         process, connect, log = self.exporting("{served}:rw,name=/a", level="error,nfs=info")
         with connect() as peer:

@@ -337,6 +337,15 @@ class Reload(ServiceFixture):
             self.assertIn(problem, line)
             self.assertEqual(run("ls", f"{base}/a").returncode, 0)
 
+    def test_mistake_is_written_once(self):
+        process, _, log = self.start("{served}:rw,no_root_squash,name=/a")
+        for text, problem in ((self.exports("{served}:name=/c,client=192.0.2.300"), "192.0.2.300"),
+                              ("exports = \"{served}/none\"\n" + self.exports("{served}:name=/a"), "No such file"),
+                              ("prot = 1\n", "prot")):
+            before = len(log)
+            self.reload(process, log, self.own + text)
+            self.assertEqual(sum(problem in line for line in log[before:]), 1, log[before:])
+
     def hold_reload(self, process):
         """Has the settings read again from a pipe; returns its other end, where the server waits."""
         self.settings.unlink()
