@@ -73,6 +73,11 @@ StderrLog::StderrLog(const LogLevels& levels, LogFormat format, int descriptor,
 }
 
 StderrLog::~StderrLog() {
+  report_all_left_out();
+}
+
+void StderrLog::report_all_left_out() {
+  const std::lock_guard lock(mutex_);
   const Time now = now_();
   for (std::size_t i = 0; i < kLogKinds; ++i) put_left_out(static_cast<LogKind>(i), now);
 }

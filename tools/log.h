@@ -35,7 +35,6 @@ class StderrLog final : public blob::Log {
   explicit StderrLog(const LogLevels& levels, LogFormat format = LogFormat::kText,
                      int descriptor = 2,
                      std::function<Time()> now = std::chrono::system_clock::now);
-  // Writes the counts of lines that were left out.
   ~StderrLog();
 
   // Writes a line, from any thread.
@@ -45,6 +44,8 @@ class StderrLog final : public blob::Log {
   // Writes how many lines of each kind were left out, a minute after the first of them. Call it
   // about each second: the next line of that kind may come much later, or never.
   void report_left_out();
+  // Writes the counts of lines that were left out so far, as the destructor does.
+  void report_all_left_out();
   // Returns whether lines of this kind are written at all; from any thread.
   bool takes(LogKind kind) const noexcept;
   // Changes the levels, from any thread.

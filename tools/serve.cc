@@ -449,17 +449,51 @@ void add_exports(nfs::Exporter& exporter, Server& server, rpcbinding::RpcbindSer
   rpcbind.add(nlm4::NLM_PROGRAM, nlm4::NLM_V4);
 }
 
-void say_draining(const ServeOptions& options, StderrLog& log) {
-  log.write(LogKind::kState,
-            fmt::format("stopping: calls in service have {} s, and nobody may connect any more",
-                        options.drain_s));
+// The time that calls and reloads have when the server was asked to stop.
+class Drain {
+ public:
+  using Clock = std::chrono::steady_clock;
+  Drain(const ServeOptions& options, StderrLog& log) : seconds_(options.drain_s), log_(log) {}
+
+  // Begins it, and says so, at the first time. From any thread.
+  void begin() {
+    const std::lock_guard lock(mutex_);
+    if (until_) return;
+    until_ = Clock::now() + milliseconds(seconds_);
+    log_.write(LogKind::kState,
+               fmt::format("stopping: calls in service have {} s, and nobody may connect any more",
+                           seconds_));
+  }
+  // Returns when it ends. A server that ends without a request begins it here.
+  Clock::time_point end() {
+    const std::lock_guard lock(mutex_);
+    return until_ ? *until_ : Clock::now() + milliseconds(seconds_);
+  }
+
+ private:
+  const double seconds_;
+  StderrLog& log_;
+  std::mutex mutex_;
+  std::optional<Clock::time_point> until_;  // guarded by mutex_
+};
+
+// Threads that wait for a cluster or a name server that does not answer cannot be ended.
+[[noreturn]] void leave_threads(ExitCode code, StderrLog& log) {
+  log.report_all_left_out();
+  std::fflush(stdout);  // and no other file, which such a thread may have locked
+  ::_exit(static_cast<int>(code));
 }
 
-// Threads that wait for a cluster that does not answer cannot be ended.
-[[noreturn]] void leave_what_waits() {
-  say_failure("exiting with calls that wait for an export's storage; their clients will retry");
-  std::fflush(nullptr);
-  ::_exit(static_cast<int>(kFailed));
+// Ends the command where destructors would wait for threads of an export or of a reload.
+void leave_what_waits(bool has_reloaded, bool has_ended, const Server& server, StderrLog& log) {
+  if (has_reloaded && has_ended) return;
+  if (!has_reloaded)
+    log.write(LogKind::kState, "exiting without the reload that is under way, which waits");
+  if (!has_ended) {
+    say_failure("exiting with calls that wait for an export's storage; their clients will retry");
+  }
+  if (const auto& failure = server.failure()) say_failure(failure->message());
+  leave_threads(has_ended && !server.failure() ? kSuccess : kFailed, log);
 }
 
 void serve(ServeOptions& options) {
@@ -503,14 +537,11 @@ void serve(ServeOptions& options) {
   const std::string plain = listen_by_tcp(options, server, given);
   const std::string nfs_plain = listen_for_nfs(options, server, log, given);
   refuse_other_sockets(given);
-  std::once_flag has_said_draining;
-  const auto say_stopping = [&] {
-    std::call_once(has_said_draining, [&] { say_draining(options, log); });
-  };
+  Drain drain(options, log);
   ServeReload reload(options, log, exporter.get());
   // The handler finds no server that is gone, also when an error ends the command.
-  const ServeSignals signals(
-      server, [&reload] { reload.run(); }, say_stopping);
+  ServeSignals signals(
+      server, [&reload] { reload.run(); }, [&drain] { drain.begin(); });
   // Behind the line above, so that no signal ends the program with the registration left.
   std::vector<rpcbinding::Registration> registrations;
   if (options.rpcbind) registrations = tell_rpcbind(options, server.address(), nfs_plain, log);
@@ -520,9 +551,10 @@ void serve(ServeOptions& options) {
   say_ready(options, server, plain, exporter.get(), nfs_plain, *watch);
   systemd::report_ready("serving");
   server.run();
-  if (ServeSignals::is_stopping()) say_stopping();  // the thread of the signals may be late
+  if (ServeSignals::is_stopping()) drain.begin();  // the thread of the signals may be late
   log.write(LogKind::kState, "drained: every connection is closed");
   watch.reset();  // before what it asks
+  const bool has_reloaded = signals.end_reloads(drain.end());
   const bool has_ended = !exporter || exporter->stop();
   for (rpcbinding::Registration& each : registrations) {
     if (const auto ended = each.end(); !ended) {
@@ -530,7 +562,7 @@ void serve(ServeOptions& options) {
     }
   }
   if (options.common.json) print_json(to_json(server.counters()));
-  if (!has_ended) leave_what_waits();
+  leave_what_waits(has_reloaded, has_ended, server, log);
   if (const auto& failure = server.failure()) fail(kFailed, failure->message());
 }
 

@@ -11,6 +11,7 @@
 
 #include "tools/command.h"
 #include "tools/serve_nfs.h"
+#include "tools/serve_signals.h"
 #include "tools/systemd.h"
 
 namespace rpcrdma::tools {
@@ -52,6 +53,7 @@ void ServeReload::run() {
     log_.write(LogKind::kFailure,
                fmt::format("the settings were read again, and stay as they were: {}", problem));
   }
+  if (ServeSignals::is_stopping()) return;  // which the manager knows already
   systemd::report_ready(problem.empty() ? "serving"
                                         : "serving; the last reload failed, see the log");
 }

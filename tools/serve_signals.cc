@@ -69,6 +69,7 @@ ServeSignals::ServeSignals(Server& server, std::function<void()> reload,
   action.sa_handler = SIG_IGN;
   action.sa_flags = 0;
   for (const int number : {SIGXFSZ, SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
+  reloader_ = std::thread([this] { run_reloads(); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -79,6 +80,8 @@ ServeSignals::~ServeSignals() {
   sigaction(SIGHUP, &action, nullptr);
   write_word(Word::kEnd);
   thread_.join();
+  (void)end_reloads(std::chrono::steady_clock::now());
+  reloader_.join();
   // The pipe stays: a signal may still be about to write to it.
 }
 
@@ -102,9 +105,35 @@ void ServeSignals::run() {
       stopping_();
     }
     if (has(Word::kEnd)) return;
-    // A server that ends has no use for settings, and its end would wait for names to resolve.
-    if (has(Word::kReload) && !is_draining) reload_();
+    if (!has(Word::kReload)) continue;
+    const std::lock_guard lock(mutex_);
+    is_wanted_ = true;
+    changed_.notify_all();
   }
+}
+
+// A reload may wait for names to resolve, and a request to stop must not wait behind it.
+void ServeSignals::run_reloads() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return is_wanted_ || is_over_; });
+    if (is_over_) return;
+    is_wanted_ = false;
+    if (is_draining) continue;  // a server that ends has no use for settings
+    is_under_way_ = true;
+    lock.unlock();
+    reload_();
+    lock.lock();
+    is_under_way_ = false;
+    changed_.notify_all();
+  }
+}
+
+bool ServeSignals::end_reloads(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  is_over_ = true;
+  changed_.notify_all();
+  return changed_.wait_until(lock, until, [this] { return !is_under_way_; });
 }
 
 }  // namespace rpcrdma::tools

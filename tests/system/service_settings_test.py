@@ -120,6 +120,13 @@ class ServiceFixture(CommandFixture):
         process.wait(timeout=BOUND_S)
         process.stdout.close()
 
+    def hold_reload(self, process):
+        """Has the settings read again from a pipe; returns its other end, where the server waits."""
+        self.settings.unlink()
+        os.mkfifo(self.settings)
+        process.send_signal(signal.SIGHUP)
+        return open(self.settings, "w", encoding="utf-8")  # as soon as the server has it open
+
     def reload(self, process, log, text=None):
         """Has the settings read again, and returns the line of the log that says what came of it."""
         before = len(log)
@@ -346,13 +353,6 @@ class Reload(ServiceFixture):
             self.reload(process, log, self.own + text)
             self.assertEqual(sum(problem in line for line in log[before:]), 1, log[before:])
 
-    def hold_reload(self, process):
-        """Has the settings read again from a pipe; returns its other end, where the server waits."""
-        self.settings.unlink()
-        os.mkfifo(self.settings)
-        process.send_signal(signal.SIGHUP)
-        return open(self.settings, "w", encoding="utf-8")  # as soon as the server has it open
-
     def test_requests_to_reload_that_come_during_one_are_one(self):
         process, _, log = self.start("{served}:name=/a")
         text = self.settings.read_text()
@@ -383,6 +383,23 @@ class Reload(ServiceFixture):
             held.write(text)
         self.assertEqual(process.wait(timeout=BOUND_S), 0)
         self.assertEqual(sum("settings" in line for line in log), 1, log)
+
+    def test_end_waits_for_a_reload_no_longer_than_for_calls(self):
+        process, urls, log = self.started(self.exports("{served}:name=/a") + 'handle-key = "{key}2"\ndrain = 0.1\n')
+        with self.hold_reload(process):
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(timeout=BOUND_S), 0)
+        wait_until(lambda: [line for line in log if "exiting without the reload" in line])
+        self.assertEqual(sum("drained: every connection is closed" in line for line in log), 1, log)
+        self.assertNotEqual(run("ls", urls[0]).returncode, 0)
+
+    def test_reload_that_is_left_behind_hides_no_failure(self):
+        process, _, log = self.started(self.exports("{served}:name=/a") + 'handle-key = "{key}2"\ndrain = 0.1\n', "--json")
+        with self.hold_reload(process):
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(timeout=BOUND_S), 0)
+            self.assertIn("calls", json.loads(process.stdout.read().splitlines()[-1]))
+        del log
 
     def test_level_of_the_log_follows_and_the_rest_is_named(self):
         process, urls, log = self.started('blob = "{served}"\n')
@@ -425,6 +442,19 @@ class Systemd(ServiceFixture):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.state(), "STOPPING=1")
         self.assertEqual(process.wait(timeout=BOUND_S), 0)
+
+    def test_hears_of_the_end_while_a_reload_is_under_way(self):
+        process, _, _ = self.started('blob = "{served}"\n', env=self.environment)
+        self.assertEqual(self.state(), "READY=1")
+        text = self.settings.read_text()
+        with self.hold_reload(process) as held:
+            self.assertEqual(self.state(), "RELOADING=1")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(self.state(), "STOPPING=1")
+            held.write(text)
+        self.assertEqual(process.wait(timeout=BOUND_S), 0)
+        self.notices.settimeout(0)
+        self.assertRaises(BlockingIOError, self.state)  # and not that it was ready again
 
     def given(self, name, text):
         """Starts a server as systemd does, with a socket that listens; its process, its socket."""
