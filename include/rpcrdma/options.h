@@ -117,6 +117,9 @@ struct ConnectionOptions {
 // A server may have executed a call whose reply was lost, and executes it again unless it remembers
 // its replies, which another server of a list does not (see Client::connect()). Enable this only if
 // the calls may be repeated or the server remembers replies, or without `repeats_calls`.
+//
+// A host's name is looked up again when an attempt at its addresses has failed, on a thread of its
+// own: a server may have moved.
 struct ReconnectOptions {
   bool enabled = false;
   // false: calls that are under way end with kConnectionLost when the connection is lost, and none

@@ -125,6 +125,21 @@ bool is_stream_url(std::string_view url) noexcept {
   return url.starts_with(kTcpScheme) || url.starts_with(kUnixScheme);
 }
 
+bool has_host_name(std::string_view url) {
+  if (url.starts_with(kUnixScheme)) return false;
+  return std::ranges::any_of(urls_of_list(url), [](const std::string& each) {
+    const auto parsed = parse_any(each);
+    if (!parsed) return false;
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_flags = AI_NUMERICHOST;
+    addrinfo* list = nullptr;
+    const int result = getaddrinfo(parsed->host.c_str(), nullptr, &hints, &list);
+    const std::unique_ptr<addrinfo, FreeAddresses> owner(list);
+    return result != 0;
+  });
+}
+
 // Looks each host of SCHEME://HOST[:PORT],HOST[:PORT] up. A name that is not known leaves the
 // others, like a server that is down.
 static Expected<std::vector<std::string>, Error> addresses_of_list(std::string_view url) {

@@ -35,6 +35,10 @@ std::string host_of_url(std::string_view url);
 // are left out if another one is. Fails as the functions above and resolve() do.
 Expected<std::vector<std::string>, Error> addresses_of(std::string_view url, bool to_listen);
 
+// Returns whether a client's URL names a host that the system's resolver has to look up: other
+// addresses than numeric ones.
+bool has_host_name(std::string_view url);
+
 // Numeric "ADDR:PORT" or "[ADDR]:PORT" for each address of the host, in the order to try. May block
 // on the system's resolver when the host is a name.
 Expected<std::vector<std::string>, Error> resolve(const Url& url, bool to_listen);

@@ -105,6 +105,31 @@ class Ping(CommandFixture):
         lost = self.lines + output.splitlines()
         self.assertRegex(output, fr"(?m)^\d+ NULL calls to .*, {sum(' lost: ' in line for line in lost)} lost$")
 
+    def test_server_that_moves_is_found_by_its_name(self):
+        hosts = self.root / "hosts"
+        hosts.write_text("127.0.0.1 moving.test\n")
+        old = self.serve("--provider", "siwarp")
+        script = f"""mount --bind {hosts} /etc/hosts || exit 77
+            exec {COMMAND} ping rdma://moving.test:{old.port} --provider siwarp --timeout 0.3 --interval 0.001"""
+        process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        line = process.stdout.readline()
+        if not line:
+            self.skipTest("no other /etc/hosts can be mounted here")
+        self.assertRegex(line, LINE.format(1))
+        new = subprocess.Popen([COMMAND, "serve", "--blob", self.served, "--listen", "127.0.0.2", "--port", str(old.port),
+                                "--provider", "siwarp"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(new.communicate)
+        self.addCleanup(new.kill)
+        self.assertTrue(new.stdout.readline().startswith("ready"))
+        hosts.write_text("127.0.0.2 moving.test\n")  # the same file, which is mounted
+        old.kill()
+        self.read_until(process, " from 127.0.0.2:")
+        code, _, errors = self.ended(process)
+        self.assertEqual((code, errors), (0, ""))
+
     lines = ()
 
     def read_until(self, process, text):

@@ -88,7 +88,8 @@ class CallCarrierForTest final : public Carrier {
 class ClientForTest final : public ClientImpl, private ConnectionMaker {
  public:
   explicit ClientForTest(const ClientOptions& options, bool has_own_call = false,
-                         bool is_refused_at_first = false)
+                         bool is_refused_at_first = false,
+                         std::unique_ptr<AddressFinder> finder = nullptr)
       : ClientImpl(
             options, {4, has_own_call, Connector::keeps_calls(options), false},
             [] { return Instant(std::chrono::hours(1)); }, [this] { ++woken; }),
@@ -96,7 +97,7 @@ class ClientForTest final : public ClientImpl, private ConnectionMaker {
         connector(flow_, *this, options.reconnect),
         is_refused(is_refused_at_first) {
     flow_.set_carrier(carrier);
-    (void)connector.begin({"first", "second"});
+    (void)connector.begin({"first", "second"}, std::move(finder));
     if (options.reconnect.enabled) round([] {});
   }
   ~ClientForTest() override {

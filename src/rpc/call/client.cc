@@ -102,10 +102,23 @@ std::vector<std::string> from(std::vector<std::string> addresses, std::size_t fi
   return addresses;
 }
 
-Expected<Client, Error> connect_tcp(std::vector<std::string> addresses, ClientOptions options,
-                                    bool blocks) {
+// Addresses of a client, and what finds others when none of them answers any more; null: nothing.
+struct Place {
+  std::vector<std::string> addresses;
+  std::unique_ptr<rpc::AddressFinder> finder;
+};
+
+// Those of a URL, from the one at `first` on.
+Place place_of(std::string_view url, const std::vector<std::string>& addresses, std::size_t first,
+               const ClientOptions& options) {
+  return {from(addresses, first),
+          options.reconnect.enabled ? rpc::make_address_finder(url) : nullptr};
+}
+
+Expected<Client, Error> connect_tcp(Place place, ClientOptions options, bool blocks) {
   if (blocks) options.reconnect.retries_first = false;
-  auto impl = TcpClient::begin_connect(std::move(addresses), options);
+  auto impl =
+      TcpClient::begin_connect(std::move(place.addresses), std::move(place.finder), options);
   if (!impl) return Unexpected<Error>(impl.error());
   if (blocks) {
     if (auto up = (*impl)->await_connection(); !up) return Unexpected<Error>(up.error());
@@ -113,10 +126,9 @@ Expected<Client, Error> connect_tcp(std::vector<std::string> addresses, ClientOp
   return TcpClient::client_of(std::move(*impl));
 }
 
-Expected<Client, Error> connect_over(std::unique_ptr<rdma::Provider> provider,
-                                     std::vector<std::string> addresses, const ClientOptions& given,
-                                     bool blocks) {
-  const std::string& address = addresses.front();
+Expected<Client, Error> connect_over(std::unique_ptr<rdma::Provider> provider, Place place,
+                                     const ClientOptions& given, bool blocks) {
+  const std::string& address = place.addresses.front();
   if (!provider) return Unexpected<Error>(rpc::no_provider("connecting", address));
   auto secured = rpc::with_security(given, rpc::host_of(address));
   if (!secured) return Unexpected<Error>(secured.error());
@@ -124,17 +136,22 @@ Expected<Client, Error> connect_over(std::unique_ptr<rdma::Provider> provider,
   const ClientOptions& options = *secured;
   rdma::Provider& borrowed = *provider;
   auto impl = std::make_unique<ConnectingClient>(std::move(provider), borrowed, options);
-  auto connected = impl->begin_connect(std::move(addresses));
+  auto connected = impl->begin_connect(std::move(place.addresses), std::move(place.finder));
   if (connected && blocks) connected = impl->await_connection();
   if (!connected) return Unexpected<Error>(connected.error());
   return ConnectingClient::client_of(std::move(impl));
 }
 
-Expected<Client, Error> connect_rdma(std::vector<std::string> addresses,
-                                     const ClientOptions& options, bool blocks) {
-  auto provider = rpc::make_provider(options, addresses.front());
+Expected<Client, Error> connect_rdma(Place place, const ClientOptions& options, bool blocks) {
+  auto provider = rpc::make_provider(options, place.addresses.front());
   if (!provider) return Unexpected<Error>(provider.error());
-  return connect_over(std::move(*provider), std::move(addresses), options, blocks);
+  return connect_over(std::move(*provider), std::move(place), options, blocks);
+}
+
+Expected<Client, Error> connect_to(std::string_view url, Place place, const ClientOptions& options,
+                                   bool blocks) {
+  return rpc::is_stream_url(url) ? connect_tcp(std::move(place), options, blocks)
+                                 : connect_rdma(std::move(place), options, blocks);
 }
 
 // Blocks until one of the servers has answered.
@@ -146,8 +163,7 @@ Expected<Client, Error> connect_to_first(std::string_view url, const ClientOptio
   if (!addresses) return Unexpected<Error>(addresses.error());
   Error last{Errc::kUnreachable, "connecting", std::string(url), "the host has no address"};
   for (std::size_t first = 0; first < addresses->size(); ++first) {
-    auto client = rpc::is_stream_url(url) ? connect_tcp(from(*addresses, first), options, true)
-                                          : connect_rdma(from(*addresses, first), options, true);
+    auto client = connect_to(url, place_of(url, *addresses, first, options), options, true);
     if (client) return client;
     last = std::move(client.error());
   }
@@ -231,12 +247,14 @@ Destination::~Destination() = default;
 
 Expected<Client, Error> Client::connect(Destination to, const ClientOptions& options) {
   if (!to.is_of_provider_) return connect_to_first(to.address_, options);
-  return connect_over(std::move(to.provider_), {std::string(to.address_)}, options, true);
+  return connect_over(std::move(to.provider_), {{std::string(to.address_)}, nullptr}, options,
+                      true);
 }
 
 Expected<Client, Error> Client::begin_connect(Destination to, const ClientOptions& given) {
   if (to.is_of_provider_) {
-    return connect_over(std::move(to.provider_), {std::string(to.address_)}, given, false);
+    return connect_over(std::move(to.provider_), {{std::string(to.address_)}, nullptr}, given,
+                        false);
   }
   const std::string_view url = to.address_;
   const auto secured = rpc::with_security(given, rpc::host_of_url(url));
@@ -244,8 +262,7 @@ Expected<Client, Error> Client::begin_connect(Destination to, const ClientOption
   const ClientOptions& options = *secured;
   const auto addresses = rpc::addresses_of(url, false);
   if (!addresses) return Unexpected<Error>(addresses.error());
-  return rpc::is_stream_url(url) ? connect_tcp(*addresses, options, false)
-                                 : connect_rdma(*addresses, options, false);
+  return connect_to(url, place_of(url, *addresses, 0, options), options, false);
 }
 
 Expected<Call, Error> Client::prepare(const Procedure& procedure,

@@ -54,8 +54,9 @@ ConnectingClient::~ConnectingClient() {
 
 // --- Connecting --------------------------------------------------------------------------------
 
-Expected<void, Error> ConnectingClient::begin_connect(std::vector<std::string> addresses) {
-  auto begun = connector_.begin(std::move(addresses));
+Expected<void, Error> ConnectingClient::begin_connect(std::vector<std::string> addresses,
+                                                      std::unique_ptr<rpc::AddressFinder> finder) {
+  auto begun = connector_.begin(std::move(addresses), std::move(finder));
   if (connector_.next_attempt()) provider_.wake();  // to wait for its time
   return begun;
 }
@@ -117,7 +118,7 @@ Expected<Client, Error> ConnectingClient::connect_on(rdma::Provider& provider,
                                                      std::string_view address,
                                                      const ClientOptions& options) {
   auto impl = std::make_unique<ConnectingClient>(nullptr, provider, options);
-  if (auto begun = impl->begin_connect({std::string(address)}); !begun) {
+  if (auto begun = impl->begin_connect({std::string(address)}, nullptr); !begun) {
     return Unexpected<Error>(begun.error());
   }
   return client_of(std::move(impl));

@@ -31,8 +31,9 @@ class ConnectingClient final : public ClientImpl,
   ~ConnectingClient() override;
 
   // Starts to connect to the first of these numeric addresses; progress() continues. The others are
-  // for the next connections.
-  Expected<void, Error> begin_connect(std::vector<std::string> addresses);
+  // for the next connections, and what `finder` finds, which may be null.
+  Expected<void, Error> begin_connect(std::vector<std::string> addresses,
+                                      std::unique_ptr<rpc::AddressFinder> finder);
   // The same on an established TCP connection, which it takes over.
   Expected<void, Error> begin_adopt(int descriptor);
   // Blocks until the connection is up or refused.

@@ -1,5 +1,6 @@
 #include "rpc/call/connector.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/probes.h"
@@ -11,8 +12,10 @@ std::string_view Connector::address() const noexcept {
   return at_ < addresses_.size() ? std::string_view(addresses_[at_]) : std::string_view();
 }
 
-Expected<void, Error> Connector::begin(std::vector<std::string> addresses) {
+Expected<void, Error> Connector::begin(std::vector<std::string> addresses,
+                                       std::unique_ptr<AddressFinder> finder) {
   addresses_ = std::move(addresses);
+  finder_ = std::move(finder);
   probes::client_connection_opened(&flow_, address());
   auto begun = maker_.begin(addresses_[at_]);
   if (!options_.enabled || !options_.retries_first) return begun;
@@ -29,6 +32,8 @@ void Connector::handle_begun() noexcept {
 void Connector::handle_failure(std::string cause) {
   last_failure_ = std::move(cause);
   next_attempt_ = flow_.now() + backoff_.next();
+  // A server that was there is asked once more first. If nobody answers, it may have moved.
+  if (finder_ != nullptr && !stays_) finder_->begin();
 }
 
 void Connector::maintain(bool is_up) {
@@ -87,12 +92,26 @@ void Connector::blame_lonely_call(const Error& loss) {
 
 void Connector::try_next() {
   handle_begun();
-  if (!std::exchange(stays_, false)) at_ = (at_ + 1) % addresses_.size();
+  if (!std::exchange(stays_, false)) choose_next_address();
   probes::client_connection_opened(&flow_, address());
   if (auto begun = maker_.begin(addresses_[at_]); !begun) {
     return handle_failure(std::move(begun.error().cause));
   }
   maker_.pump_begun();  // over RDMA, posts the Receives
+}
+
+void Connector::choose_next_address() {
+  at_ = (at_ + 1) % addresses_.size();
+  std::vector<std::string> found =
+      finder_ != nullptr ? finder_->take() : std::vector<std::string>();
+  // Resolvers give the addresses of a name in turn: another order of them is nothing new.
+  if (found.empty() || std::ranges::is_permutation(found, addresses_)) return;
+  const auto is_new = [this](const std::string& each) {
+    return std::ranges::find(addresses_, each) == addresses_.end();
+  };
+  const auto first = std::ranges::find_if(found, is_new);
+  at_ = first != found.end() ? static_cast<std::size_t>(first - found.begin()) : 0;
+  addresses_ = std::move(found);
 }
 
 std::string_view Connector::last_failure() const noexcept {

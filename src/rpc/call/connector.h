@@ -5,11 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "rpc/call/address_finder.h"
 #include "rpc/call/backoff.h"
 #include "rpc/call/call_flow.h"
 #include "rpcrdma/error.h"
@@ -53,8 +55,11 @@ class Connector {
   // Starts to make the first connection, to the first of these. A connection that was taken is made
   // again at its own address first; after each failure comes the next one. With
   // ReconnectOptions::retries_first it does not fail, and next_attempt() is set if the attempt did.
-  // Precondition: there is at least one.
-  Expected<void, Error> begin(std::vector<std::string> addresses);
+  // After an attempt that failed, `finder` looks the addresses up again, and the next attempt goes
+  // to what has been found by then. Null: they stay as they are. Precondition: there is at least
+  // one.
+  Expected<void, Error> begin(std::vector<std::string> addresses,
+                              std::unique_ptr<AddressFinder> finder = nullptr);
   bool enabled() const noexcept { return options_.enabled; }
   // For the settings of its flow.
   static bool keeps_calls(const ClientOptions& options) noexcept {
@@ -85,6 +90,7 @@ class Connector {
   void handle_loss();
   void blame_lonely_call(const Error& loss);
   void try_next();
+  void choose_next_address();
   void forget_losses_if_heard() noexcept {
     if (flow_.history().take_answer()) losses_in_a_row_ = 0;
   }
@@ -94,12 +100,13 @@ class Connector {
   const ReconnectOptions options_;
   Backoff backoff_;
   std::vector<std::string> addresses_;
-  std::size_t at_ = 0;                   // in addresses_: of the connection
-  bool was_up_ = false;                  // the connection that there is
-  bool stays_ = false;                   // the next attempt is at the same address
-  std::optional<Instant> next_attempt_;  // set: there is no connection, and none is being made
-  std::uint32_t losses_in_a_row_ = 0;    // without a reply in between
-  std::string last_failure_;             // empty: none yet
+  std::unique_ptr<AddressFinder> finder_;  // null: the addresses stay
+  std::size_t at_ = 0;                     // in addresses_: of the connection
+  bool was_up_ = false;                    // the connection that there is
+  bool stays_ = false;                     // the next attempt is at the same address
+  std::optional<Instant> next_attempt_;    // set: there is no connection, and none is being made
+  std::uint32_t losses_in_a_row_ = 0;      // without a reply in between
+  std::string last_failure_;               // empty: none yet
 };
 
 }  // namespace rpcrdma::rpc

@@ -77,6 +77,77 @@ TEST_F(ConnectorTest, ConnectionThatWasUpMakesTheNextDelayShort) {
   EXPECT_LE(next_delay(), milliseconds(100));
 }
 
+// A resolver that answers when the test says so.
+class FinderForTest final : public AddressFinder {
+ public:
+  explicit FinderForTest(FinderForTest*& own) { own = this; }
+  void begin() override { ++asked; }
+  std::vector<std::string> take() override { return std::exchange(answer, {}); }
+
+  std::vector<std::string> answer;
+  int asked = 0;
+};
+
+class NamedServer : public ConnectorTest {
+ protected:
+  void cut_for_good() {
+    named.is_refused = true;
+    named.round([this] { named.carrier.cut(); });
+  }
+
+  FinderForTest* finder = nullptr;  // named's
+  ClientForTest named{options(), false, false, std::make_unique<FinderForTest>(finder)};
+};
+
+TEST_F(NamedServer, IsLookedUpAgainWhenAnAttemptHasFailed) {
+  cut_for_good();
+  EXPECT_EQ(finder->asked, 0) << "it is tried at its own address first";
+  named.pass(seconds(2));
+  EXPECT_EQ(named.attempts.back(), "first");
+  EXPECT_EQ(finder->asked, 1);
+  named.pass(seconds(2));  // no answer yet
+  EXPECT_EQ(named.attempts.back(), "second");
+  finder->answer = {"moved", "too"};
+  named.pass(seconds(2));
+  EXPECT_EQ(named.attempts.back(), "moved");
+  named.pass(seconds(2));
+  EXPECT_EQ(named.attempts.back(), "too");
+  named.is_refused = false;
+  named.pass(seconds(2));
+  EXPECT_EQ(named.attempts.back(), "moved");
+  EXPECT_TRUE(named.connected());
+}
+
+TEST_F(NamedServer, IsTriedFirstWhereItWasNotBefore) {
+  cut_for_good();
+  named.pass(seconds(2));
+  finder->answer = {"second", "moved"};
+  named.pass(seconds(2));
+  EXPECT_EQ(named.attempts.back(), "moved");
+  named.pass(seconds(2));
+  EXPECT_EQ(named.attempts.back(), "second");
+}
+
+TEST_F(NamedServer, IsTriedInTurnThoughItsAddressesComeInAnyOrder) {
+  cut_for_good();
+  named.pass(seconds(2));
+  for (const char* const next : {"second", "first", "second", "first"}) {
+    finder->answer = {"second", "first"};
+    named.pass(seconds(2));
+    EXPECT_EQ(named.attempts.back(), next);
+  }
+}
+
+TEST_F(NamedServer, KeepsItsAddressesWhenTheLookupFails) {
+  cut_for_good();
+  named.pass(seconds(2));
+  for (const char* const next : {"second", "first", "second"}) {
+    named.pass(seconds(2));
+    EXPECT_EQ(named.attempts.back(), next);
+  }
+  EXPECT_EQ(finder->asked, 4);
+}
+
 TEST_F(ConnectorTest, TriesTheAddressOfTheLostConnectionFirstAndThenTheOthersInTurn) {
   client.is_refused = true;
   cut();

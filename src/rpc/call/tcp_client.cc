@@ -11,7 +11,8 @@
 namespace rpcrdma {
 
 Expected<std::unique_ptr<TcpClient>, Error> TcpClient::begin_connect(
-    std::vector<std::string> addresses, const ClientOptions& options) {
+    std::vector<std::string> addresses, std::unique_ptr<rpc::AddressFinder> finder,
+    const ClientOptions& options) {
   const std::string& address = addresses.front();
   if (options.backward_calls > 0) {
     return Unexpected<Error>(Error{Errc::kUnsupported, "connecting", address,
@@ -20,7 +21,7 @@ Expected<std::unique_ptr<TcpClient>, Error> TcpClient::begin_connect(
   auto reactor = posix::Reactor::make();
   if (!reactor) return Unexpected<Error>(rpc::tcp_failure("connecting", address, reactor.error()));
   std::unique_ptr<TcpClient> client(new TcpClient(std::move(*reactor), options));
-  if (auto begun = client->connector_.begin(std::move(addresses)); !begun) {
+  if (auto begun = client->connector_.begin(std::move(addresses), std::move(finder)); !begun) {
     return Unexpected<Error>(std::move(begun.error()));
   }
   client->reactor_->arm();

@@ -18,9 +18,11 @@ namespace rpcrdma {
 class TcpClient final : public ClientImpl, private rpc::ConnectionMaker {
  public:
   // Starts to connect to the first of these numeric addresses and paths; progress() continues. The
-  // others are for the next connections. kUnsupported: the options ask for what only RDMA has.
+  // others are for the next connections, and what `finder` finds, which may be null. kUnsupported:
+  // the options ask for what only RDMA has.
   static Expected<std::unique_ptr<TcpClient>, Error> begin_connect(
-      std::vector<std::string> addresses, const ClientOptions& options);
+      std::vector<std::string> addresses, std::unique_ptr<rpc::AddressFinder> finder,
+      const ClientOptions& options);
   ~TcpClient() override;
   // Blocks until the connection is up or refused.
   Expected<void, Error> await_connection();
