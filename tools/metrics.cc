@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <iterator>
@@ -57,6 +58,12 @@ constexpr std::array kCounters = {
           "Bytes on the wire with their framing; 0 on RDMA devices"},
     Named{&TransferCounters::payload_bytes, "payload_bytes",
           "Bytes of Sends, RDMA Writes and Read Responses, both ways"},
+};
+
+// Counters of clients alone.
+constexpr std::array kClientCounters = {
+    Named{&TransferCounters::credit_waits, "credit_waits", "Calls that waited for a credit"},
+    Named{&TransferCounters::credit_wait_ns, "credit_wait_ns", "The time of all of them"},
 };
 
 // Escapes a label's value: a backslash, a quote and the end of a line.
@@ -232,13 +239,16 @@ ProcessFigures ProcessFigures::read() {
 
 std::vector<std::string> counter_lines(const TransferCounters& counters) {
   std::vector<std::string> lines = {fmt::format("{:<28} {}", "calls", counters.calls)};
-  for (const Named& each : kCounters) {
+  const auto add = [&](const Named& each) {
     lines.push_back(fmt::format("{:<28} {}", each.name, counters.*each.value));
-  }
+  };
+  std::ranges::for_each(kCounters, add);
+  std::ranges::for_each(kClientCounters, add);
   return lines;
 }
 
-std::string metrics_text(const ServerStatistics& statistics, const ProcessFigures& process) {
+std::string metrics_text(const ServerStatistics& statistics, const ProcessFigures& process,
+                         const std::vector<nfs::StatusCount>& errors) {
   Writer writer;
   writer.begin("build_info", "gauge", "1; the labels say the version and the provider");
   writer.add(fmt::format("version=\"{}\",provider=\"{}\"", label_value(kLibraryVersion),
@@ -247,6 +257,13 @@ std::string metrics_text(const ServerStatistics& statistics, const ProcessFigure
   writer.one("uptime_seconds", "gauge", "Time since the server began", process.uptime_s);
   add_connections(writer, statistics);
   add_calls(writer, statistics);
+  writer.begin("nfs_errors_total", "counter",
+               "NFS calls that were answered with a status but NFS3_OK (RFC 1813); NOENT of LOOKUP "
+               "is usual");
+  for (const nfs::StatusCount& each : errors) {
+    writer.add(fmt::format("procedure=\"{}\",status=\"{}\"", each.procedure, each.status),
+               each.calls);
+  }
   add_memory(writer, statistics, process);
   for (const Named& each : kCounters) {
     writer.one(fmt::format("{}_total", each.name), "counter", each.help,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nfs/status_counters.h"
 #include "rpcrdma/statistics.h"
 
 namespace rpcrdma::tools {
@@ -24,9 +25,11 @@ struct ProcessFigures {
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 // Returns the text with one line for each figure: `rpcrdma_NAME{label="…"} VALUE`. Times are in
-// seconds. Figures of single connections follow if there are any; they are not for Prometheus,
-// where each peer would be a series of its own.
-std::string metrics_text(const ServerStatistics& statistics, const ProcessFigures& process);
+// seconds. `errors` are those of NFS, which calls have that succeeded for RPC. Figures of single
+// connections follow if there are any; they are not for Prometheus, where each peer would be a
+// series of its own.
+std::string metrics_text(const ServerStatistics& statistics, const ProcessFigures& process,
+                         const std::vector<nfs::StatusCount>& errors);
 
 // Returns a line for each counter, "NAME  VALUE", under the same names.
 std::vector<std::string> counter_lines(const TransferCounters& counters);

@@ -62,13 +62,14 @@ std::string ServerFigures::text(bool with_connections) {
   ProcessFigures process = ProcessFigures::read();
   process.provider = server_.provider_name();
   process.uptime_s = std::chrono::duration<double>(now - begun_).count();
-  latest = {metrics_text(server_.statistics(with_connections), process), now};
+  const auto errors = exporter_ != nullptr ? exporter_->errors() : std::vector<nfs::StatusCount>();
+  latest = {metrics_text(server_.statistics(with_connections), process, errors), now};
   return latest.text;
 }
 
 ServeWatch::ServeWatch(const ServeOptions& options, const Server& server, nfs::Exporter* exporter,
                        Tap& tap, std::string tcp_address, StderrLog& log)
-    : figures_(server), tap_(tap), tcp_address_(std::move(tcp_address)) {
+    : figures_(server, exporter), tap_(tap), tcp_address_(std::move(tcp_address)) {
   open_pages(options, server, exporter);
   open_sockets(options, log);
   if (socket_) open_live(std::string(server.address()), log);

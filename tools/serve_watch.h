@@ -24,8 +24,9 @@ namespace rpcrdma::tools {
 // second, however many ask it.
 class ServerFigures {
  public:
-  explicit ServerFigures(const Server& server)
-      : server_(server), begun_(std::chrono::steady_clock::now()) {}
+  // `exporter`: null if there are no exports. Both outlive it.
+  ServerFigures(const Server& server, const nfs::Exporter* exporter)
+      : server_(server), exporter_(exporter), begun_(std::chrono::steady_clock::now()) {}
   std::string text(bool with_connections);
 
  private:
@@ -35,6 +36,7 @@ class ServerFigures {
   };
 
   const Server& server_;
+  const nfs::Exporter* const exporter_;
   const std::chrono::steady_clock::time_point begun_;
   std::mutex mutex_;
   std::array<Latest, 2> latest_;  // without connections, and with them; guarded by mutex_

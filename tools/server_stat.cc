@@ -91,6 +91,12 @@ void print_lines(const Figures& figures) {
     if (each.name != "calls_refused_total") continue;
     fmt::print("  {:<28} {:.0f}\n", each.label("reason"), each.value);
   }
+  if (figures.first("nfs_errors_total") != nullptr) fmt::print("\nErrors of NFS:\n");
+  for (const Figure& each : figures.all()) {
+    if (each.name != "nfs_errors_total") continue;
+    fmt::print("  {:<16} {:<16} {:.0f}\n", each.label("procedure"), each.label("status"),
+               each.value);
+  }
   fmt::print("\nRPC over RDMA:\n");
   for (const Figure& each : figures.all()) {
     if (is_plain(each)) fmt::print("  {:<28} {:.0f}\n", plain_name(each), each.value);
@@ -110,12 +116,19 @@ Json json_of(const Figures& figures) {
     }
   }
   Json all = {{"procedures", procedures}};
+  Json errors = Json::array();
   Json refused = Json::object();
   for (const Figure& each : figures.all()) {
     if (each.name == "calls_refused_total")
       refused.set(each.label("reason"), number_of(each.value));
+    if (each.name == "nfs_errors_total") {
+      errors.push_back({{"procedure", each.label("procedure")},
+                        {"status", each.label("status")},
+                        {"calls", number_of(each.value)}});
+    }
     if (is_plain(each)) all.set(plain_name(each), number_of(each.value));
   }
+  all.set("nfs_errors", errors);
   all.set("calls_refused", refused);
   return all;
 }

@@ -72,6 +72,8 @@ class Exporter {
   // storage of new exports. Returns notes for the administrator; an error says what is wrong, and
   // leaves everything as it was.
   rpcrdma::Expected<std::vector<std::string>, std::string> set_exports(std::vector<Export> exports);
+  // Returns the errors of NFS that were answered so far; from any thread.
+  std::vector<StatusCount> errors() const { return nfs_.errors(); }
   Readiness& readiness() noexcept { return readiness_; }
   // Notes for the administrator, a sentence each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }

@@ -126,9 +126,13 @@ void NfsService::serve(rpcrdma::Answer<typename Procedure<kNumber>::Results> ans
   using P = Procedure<kNumber>;
   using Results = typename P::Results;
   Target target;
+  const auto refuse = [this, &answer](nfsstat3 status) {
+    statuses_.note(kNumber, status);
+    answer.succeed(failed<Results>(status));
+  };
   if (const nfsstat3 status = admit<P>(answer.context(), args, target);
       status != nfsstat3::NFS3_OK) {
-    return answer.succeed(failed<Results>(status));
+    return refuse(status);
   }
   if constexpr (requires { P::restrict_to_reading(args); }) {
     if (target.is_read_only) P::restrict_to_reading(args);
@@ -142,13 +146,14 @@ void NfsService::serve(rpcrdma::Answer<typename Procedure<kNumber>::Results> ans
     if (has_room) into = memory.first(size);
   }
   if constexpr (requires { P::limit_room(args); }) has_room = answer.reserve(P::limit_room(args));
-  if (!has_room) return answer.succeed(failed<Results>(nfsstat3::NFS3ERR_JUKEBOX));
+  if (!has_room) return refuse(nfsstat3::NFS3ERR_JUKEBOX);
   target.served->files->start(Request<P>{
       std::move(target.caller), std::move(args), into,
       [this, served = target.served, answer = std::move(answer)](Results results) mutable {
         P::complete(results);
-        if (report_ && results.status() != nfsstat3::NFS3_OK) {
-          report_failure(answer.context(), *served, results.status());
+        if (results.status() != nfsstat3::NFS3_OK) {
+          statuses_.note(kNumber, results.status());
+          if (report_) report_failure(answer.context(), *served, results.status());
         }
         answer.succeed(results);
       }});

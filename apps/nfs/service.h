@@ -8,10 +8,12 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "nfs/events.h"
 #include "nfs/export_table.h"
 #include "nfs/procedures.h"
+#include "nfs/status_counters.h"
 #include "nfs3.h"
 
 namespace nfs {
@@ -23,6 +25,8 @@ class NfsService final : public rpcrdma::Service {
   // Reports denied calls, principals mapped to nobody, and errors of the storage. Call before the
   // server runs.
   void set_report(ReportEvent report) { report_ = std::move(report); }
+  // Returns the errors that were answered so far; from any thread.
+  std::vector<StatusCount> errors() const { return statuses_.errors(); }
 
  private:
   // The export of a call, and the caller as the export's rules see it.
@@ -60,6 +64,7 @@ class NfsService final : public rpcrdma::Service {
 
   ExportTable& exports_;
   ReportEvent report_;
+  StatusCounters statuses_;
   mutable RecentNames nobodies_;  // principals that were reported
 };
 

@@ -27,6 +27,8 @@ struct TransferCounters {
   std::uint64_t messages_dropped = 0;  // short, stray, bad or unknown ones
   std::uint64_t credit_overruns = 0;   // peers that made more Calls than granted
   std::uint64_t credits_exhausted = 0;  // server: Calls that took the last credit of their client
+  // Client: Calls that waited for a credit of the server, and the time of all of them, ns.
+  std::uint64_t credit_waits = 0, credit_wait_ns = 0;
   std::uint64_t handles_invalidated_remotely = 0, handles_revoked = 0;
   std::uint64_t messages_received = 0;                         // Receives that were used, over RDMA
   std::uint64_t rdma_reads = 0, rdma_writes = 0;               // that this side has posted
@@ -64,6 +66,8 @@ inline constexpr std::array kTransferCounters = {
     TransferCounter{"messages_dropped", &TransferCounters::messages_dropped},
     TransferCounter{"credit_overruns", &TransferCounters::credit_overruns},
     TransferCounter{"credits_exhausted", &TransferCounters::credits_exhausted},
+    TransferCounter{"credit_waits", &TransferCounters::credit_waits},
+    TransferCounter{"credit_wait_ns", &TransferCounters::credit_wait_ns},
     TransferCounter{"handles_invalidated_remotely",
                     &TransferCounters::handles_invalidated_remotely},
     TransferCounter{"handles_revoked", &TransferCounters::handles_revoked},

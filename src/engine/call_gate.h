@@ -3,6 +3,7 @@
 #ifndef RPCRDMA_ENGINE_CALL_GATE_H_
 #define RPCRDMA_ENGINE_CALL_GATE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -45,6 +46,21 @@ class CallGate {
     if (profile_ != nullptr) profile_->admitted(slot);
     return slot;
   }
+  // Behind pass(): counts the Calls that have found no credit, and the time of those that have
+  // waited since the last look.
+  void measure_waits(Instant now) noexcept {
+    if (waiting_.empty() && blocked_ == 0) [[likely]]
+      return;
+    Counters& counters = shared_.counters;
+    const auto passed = std::max(now - blocked_at_, Instant::duration(0));
+    counters.credit_wait_ns += blocked_ * static_cast<std::uint64_t>(passed.count());
+    // Calls wait in the order in which they were started, so that the last ones of these are new.
+    const std::uint64_t started = counters.calls_started - started_before_;
+    counters.credit_waits += std::min<std::uint64_t>(waiting_.size(), started);
+    blocked_ = waiting_.size();
+    blocked_at_ = now;
+    started_before_ = counters.calls_started;
+  }
   // Takes the credit of an answered Call back.
   void answered(std::uint16_t slot) {
     if (profile_ != nullptr) profile_->credit_returned(slot);
@@ -71,6 +87,10 @@ class CallGate {
   rfc5666::ReadReplies* const profile_;
   CreditsV1 credits_;
   Ring<std::uint16_t> waiting_;
+  // At the last look that found some.
+  std::uint64_t blocked_ = 0;  // Calls that waited
+  Instant blocked_at_{};
+  std::uint64_t started_before_ = 0;  // Calls
 };
 
 }  // namespace rpcrdma::engine

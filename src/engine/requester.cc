@@ -219,6 +219,7 @@ void Requester::admit() {
     slot.state = has_chunks ? State::kExposing : State::kSending;
     slots_.make_ready(slot);
   }
+  gate_.measure_waits(now_);
 }
 
 // Adds the slot's next work; false when the room is full before all are out.

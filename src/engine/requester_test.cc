@@ -86,6 +86,47 @@ TEST_F(Client, HoldsTheSecondCallUntilTheFirstReply) {
   EXPECT_EQ(sent(), 1U);
 }
 
+TEST_F(Client, CountsTheCallsThatWaitForACreditAndTheirTime) {
+  const Counters& counters = client.engine.counters();
+  ASSERT_TRUE(start_null(1));
+  EXPECT_EQ(sent(), 1U);
+  client.now += std::chrono::milliseconds(3);
+  for (const std::uint32_t xid : {2U, 3U, 4U}) ASSERT_TRUE(start_null(xid));
+  EXPECT_EQ(sent(), 0U);
+  EXPECT_EQ(counters.credit_waits, 3U);
+  EXPECT_EQ(counters.credit_wait_ns, 0U) << "they have just come";
+  client.now += std::chrono::milliseconds(5);
+  end(1, 2);
+  EXPECT_EQ(sent(), 2U);
+  EXPECT_EQ(counters.credit_wait_ns, 15'000'000U) << "three times 5 ms";
+  client.now += std::chrono::milliseconds(7);
+  end(2, 4);
+  EXPECT_EQ(sent(), 1U);
+  EXPECT_EQ(counters.credit_wait_ns, 22'000'000U) << "the third one alone";
+  client.now += std::chrono::seconds(1);
+  end(3);
+  ASSERT_TRUE(start_null(5));
+  EXPECT_EQ(sent(), 1U);
+  EXPECT_EQ(counters.credit_waits, 3U);
+  EXPECT_EQ(counters.credit_wait_ns, 22'000'000U) << "nobody has waited";
+}
+
+TEST_F(Client, CountsNoWaitOfACallThatWasGivenUpBeforeItHadACredit) {
+  const Counters& counters = client.engine.counters();
+  ASSERT_TRUE(start_null(1));
+  EXPECT_EQ(sent(), 1U);
+  const auto waiting = start_null(2);
+  ASSERT_TRUE(waiting);
+  EXPECT_EQ(sent(), 0U);
+  client.now += std::chrono::milliseconds(5);
+  client.engine.requester().cancel(client.now, *waiting);
+  client.drain();
+  EXPECT_EQ(counters.credit_wait_ns, 5'000'000U);
+  client.now += std::chrono::milliseconds(5);
+  end(1);
+  EXPECT_EQ(counters.credit_wait_ns, 5'000'000U) << "it waits no more";
+}
+
 TEST_F(Client, AsksForItsCreditsInEveryCall) {
   ASSERT_TRUE(start_null(1));
   auto send = client.take_action<PostSend>();

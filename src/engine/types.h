@@ -323,6 +323,9 @@ struct Counters {
   std::uint64_t stray_error_count = 0;    // RDMA_ERROR or RDMA_DONE to a responder: dropped
   std::uint64_t credit_overruns = 0;  // Calls beyond the grant, where there was a Receive for them
   std::uint64_t credits_exhausted = 0;  // Calls that took the last of them
+  // Calls that waited for a credit and for the Receive that belongs to it; the time of all
+  // together.
+  std::uint64_t credit_waits = 0, credit_wait_ns = 0;
   std::uint64_t err_vers_sent = 0, err_chunk_sent = 0, err_received = 0;
   std::uint64_t options_received = 0, err_option_sent = 0;  // version 2
   std::uint64_t invalidated_remotely = 0, revoked_locally = 0;

@@ -23,6 +23,8 @@ void add(TransferCounters& sum, const transport::Connection& connection) noexcep
                           engine.short_message_count + engine.stray_error_count;
   sum.credit_overruns += engine.credit_overruns;
   sum.credits_exhausted += engine.credits_exhausted;
+  sum.credit_waits += engine.credit_waits;
+  sum.credit_wait_ns += engine.credit_wait_ns;
   sum.handles_invalidated_remotely += engine.invalidated_remotely;
   sum.handles_revoked += engine.revoked_locally;
   sum.messages_received += engine.messages_received;

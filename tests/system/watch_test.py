@@ -98,6 +98,25 @@ class MetricsTest(WatchFixture):
         self.assertGreaterEqual(self.value(server.page, "rpcrdma_total_rdma_reply_bytes_total"), 300_000)
         self.assertEqual(self.value(server.page, "rpcrdma_call_errors_total"), 0)
 
+    def test_counts_errors_of_nfs_by_procedure_and_status(self):
+        (self.root / "fixed").mkdir()
+        server = self.with_page("--nfs", f"{self.root}/fixed:ro,name=/fixed")
+        errors = lambda **labels: self.value(server.page, "rpcrdma_nfs_errors_total", **labels)  # noqa: E731
+        self.assertEqual(errors(), 0)
+        self.assertEqual(run("stat", server.nfs + "/none").returncode, 1)
+        self.assertEqual(run("mkdir", "-p", server.nfs + "/folder/below").returncode, 0)
+        for _ in range(3):  # the storage refuses it
+            self.assertEqual(run("mv", server.nfs + "/folder", server.nfs + "/folder/below/again").returncode, 1)
+        self.assertEqual(run("mkdir", server.nfs.removesuffix("/data") + "/fixed/new").returncode, 1)  # the rules do
+        wait_until(lambda: errors(procedure="RENAME", status="INVAL") == 3)
+        wait_until(lambda: errors(procedure="MKDIR", status="ROFS") == 1)
+        self.assertGreaterEqual(errors(procedure="LOOKUP", status="NOENT"), 1)
+        self.assertEqual(errors(procedure="RENAME"), 3)
+        self.assertEqual(self.value(server.page, "rpcrdma_call_errors_total"), 0)  # RPC has seen none
+        self.assertRegex(run("stat", self.socket).stdout, r"(?m)^Errors of NFS:\n(  .*\n)*  RENAME +INVAL +3$")
+        self.assertIn({"procedure": "RENAME", "status": "INVAL", "calls": 3},
+                      json.loads(run("stat", "--json", self.socket).stdout)["nfs_errors"])
+
     def test_has_no_figures_of_single_peers(self):
         server = self.with_page()
         with socket.create_connection(("127.0.0.1", urllib.parse.urlsplit(server.nfs_tcp).port), BOUND_S):
@@ -410,6 +429,15 @@ class ClientStatsTest(WatchFixture):
         self.assertGreater(self.stats("ls", server.nfs_tcp)["calls"], 0)
         self.assertEqual(self.stats("put", server.url, path)["calls"], self.stats("put", server.url, path)["calls"])
         self.assertNotIn("calls", run("ls", server.nfs).stderr)
+
+    def test_clients_time_their_waits_for_credit(self):
+        server = self.watched("--credits", "1")
+        path = self.file("file", 3 << 20)
+        starved = self.stats("put", server.url, path, "--size", "64K", "--depth", "8", "--credits", "8")
+        self.assertGreater(starved["credit_waits"], 0)
+        self.assertGreater(starved["credit_wait_ns"], starved["credit_waits"])
+        alone = self.stats("ping", server.url, "--count", "7")
+        self.assertEqual((alone["credit_waits"], alone["credit_wait_ns"]), (0, 0))
 
     def test_clients_count_also_where_they_fail(self):
         server = self.exported()
