@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles each block of code of docs/api.md, so that the page shows nothing that the library does not have; and calls in
-the short form that must not compile.
+"""Compiles each block of code of docs/api.md and docs/event-loops.md, so that the pages show nothing that the library does not
+have; and calls in the short form that must not compile.
 
 usage: api_page_test.py C++-COMPILER
 """
@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = {"docs/api.md": 6, "docs/event-loops.md": 3}  # with the least number of their blocks
 HEADERS = ["short_call.h", "coroutine.h", "function_service.h", "server.h", "testing.h"]
 # (arguments of a call, a part of the message)
 REFUSED = [
@@ -46,21 +47,24 @@ def wrongly_accepted(compiler):
         yield "a temporary aggregate may be awaited"
 
 
-def main():
-    page = (ROOT / "docs/api.md").read_text()
-    blocks = re.findall(r"^```cpp\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    if len(blocks) < 6:
-        sys.exit(f"api_page: docs/api.md has {len(blocks)} blocks of code; is its form another one?")
+def texts_of(page):
+    """What is to be compiled of a page: each program, and all other blocks together."""
+    blocks = re.findall(r"^```cpp\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    if len(blocks) < PAGES[page]:
+        sys.exit(f"api_page: {page} has {len(blocks)} blocks of code; is its form another one?")
     programs = [block for block in blocks if "int main()" in block]
     parts = [block for block in blocks if "int main()" not in block]
     # Programs must name the headers that they need themselves.
-    texts = [*programs, "#include <poll.h>\n" + "".join(f"#include <rpcrdma/{each}>\n" for each in HEADERS) + "".join(parts)]
+    return [*programs, "#include <poll.h>\n" + "".join(f"#include <rpcrdma/{each}>\n" for each in HEADERS) + "".join(parts)]
+
+
+def main():
     failed = 0
-    for text in texts:
+    for page, text in [(page, text) for page in PAGES for text in texts_of(page)]:
         result = compiled(sys.argv[1], text)
         if result.returncode:
             failed += 1
-            print(f"api_page: a block of docs/api.md does not compile:\n{text}\n{result.stderr}", file=sys.stderr)
+            print(f"api_page: a block of {page} does not compile:\n{text}\n{result.stderr}", file=sys.stderr)
     for complaint in wrongly_accepted(sys.argv[1]):
         failed += 1
         print(f"api_page: {complaint}", file=sys.stderr)
