@@ -169,7 +169,7 @@ void ServeOptions::add_listening_to(Command& command) {
        {.range = {0.0, 86400.0}}},
       {"--drain",
        &drain_s,
-       "seconds that calls get to end after SIGTERM",
+       "seconds that calls, and a reload, get to end after SIGTERM",
        {.range = {0.0, 3600.0}}},
   });
 }

@@ -372,7 +372,7 @@ class Reload(ServiceFixture):
         self.assertEqual(sum("settings" in line for line in log), 2, log)
 
     def test_server_that_ends_reads_no_settings(self):
-        process, _, log = self.start("{served}:name=/a")
+        process, _, log = self.started(self.exports("{served}:name=/a") + f'handle-key = "{{key}}2"\ndrain = {10 * BOUND_S}\n')
         text = self.settings.read_text()
         with self.hold_reload(process) as held:
             process.send_signal(signal.SIGHUP)
@@ -444,7 +444,7 @@ class Systemd(ServiceFixture):
         self.assertEqual(process.wait(timeout=BOUND_S), 0)
 
     def test_hears_of_the_end_while_a_reload_is_under_way(self):
-        process, _, _ = self.started('blob = "{served}"\n', env=self.environment)
+        process, _, _ = self.started(f'blob = "{{served}}"\ndrain = {10 * BOUND_S}\n', env=self.environment)
         self.assertEqual(self.state(), "READY=1")
         text = self.settings.read_text()
         with self.hold_reload(process) as held:
