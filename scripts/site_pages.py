@@ -33,6 +33,12 @@ API = "api-pages"
 JQUERY = pathlib.Path("/usr/share/javascript/jquery/jquery.min.js")
 # The theme styles the tables of this class alone.
 TABLES = "document.querySelectorAll('.rst-content table').forEach((table) => table.classList.add('docutils'));\n"
+# The theme keeps each cell of a table in one line, which it scrolls, and leaves a third of a wide window empty.
+STYLE = """.wy-nav-content { max-width: 1100px; }
+.wy-table-responsive table td, .wy-table-responsive table th { white-space: normal; }
+.wy-table-responsive table code { white-space: normal; }
+.manual-text h2 a.permalink, .manual-text h3 a.permalink { color: inherit; }
+"""
 STYLE_URL = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
 
 
@@ -156,9 +162,7 @@ class Stage:
         for name in names:
             page = f"rpcrdma-{name}(1)" if name and "." not in name else f"{name}(5)" if name else "rpcrdma(1)"
             text = run([command, "manual", *([name] if name else [])])
-            fragment = run(["mandoc", "-T", "html", "-O", "fragment"], text)
-            # An empty line would end the block of HTML.
-            fragment = re.sub(r"\n\s*\n", "\n", fragment)
+            fragment = below_title(run(["mandoc", "-T", "html", "-O", "fragment"], text))
             self.write(f"manual/{name or 'rpcrdma'}.md", f"# {page}\n\n<div>\n{fragment}</div>\n")
             index.append(f"- [{page}](manual/{name or 'rpcrdma'}.md)")
         self.write("manual.md", "\n".join(index) + "\n")
@@ -186,6 +190,15 @@ class Stage:
                 entries.append({title_of(text, page): self.places[page]})
             result.append({title: entries} if len(entries) > 1 else {title: self.places[pages[0]]})
         return result
+
+
+def below_title(fragment):
+    """A manual page of mandoc as a part of a page that has a title: its sections are below that, and its head and foot, which say
+    the title again, are gone."""
+    fragment = re.sub(r'<table class="(head|foot)">.*?</table>\n?', "", fragment, flags=re.S)
+    for level in (2, 1):  # the lower one first
+        fragment = re.sub(rf"<(/?)h{level}\b", rf"<\1h{level + 1}", fragment)
+    return re.sub(r"\n\s*\n", "\n", fragment)  # an empty line would end the block of HTML
 
 
 def run(words, text=None, cwd=None):
@@ -284,9 +297,10 @@ def build(root, out, command):
         stage.add_pages()
         stage.add_manual(command)
         stage.add_headers()
+        stage.write("site.css", STYLE)
         settings = {"site_name": "rpcrdma", "docs_dir": str(folder / "pages"), "site_dir": str(out), "use_directory_urls": False,
                     "theme": {"name": "readthedocs", "highlightjs": False, "navigation_depth": 2}, "plugins": [],
-                    "nav": stage.navigation()}
+                    "extra_css": ["site.css"], "nav": stage.navigation()}
         (folder / "mkdocs.yml").write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
         run(["mkdocs", "build", "--quiet", "--clean", "-f", str(folder / "mkdocs.yml")])
     (out / "404.html").unlink(missing_ok=True)  # for web servers; its links are those of a site at the root of a server

@@ -55,6 +55,13 @@ class SiteTest(unittest.TestCase):
     def test_links_in_code_stay_as_they_are(self):
         self.assertEqual(self.staged("adr/1.md").count("[no](nowhere.md)"), 2)
 
+    def test_manual_page_is_below_the_title_of_its_page(self):
+        fragment = ('<table class="head">\n<tr><td>X(1)</td></tr>\n</table>\n<section class="Sh">\n<h1 class="Sh" id="NAME">NAME</h1>\n'
+                    '\n<h2 class="Ss">Part</h2>\n<table class="tbl"><tr><td>kept</td></tr></table>\n</section>\n'
+                    '<table class="foot">\n<tr><td>today</td></tr>\n</table>\n')
+        self.assertEqual(site.below_title(fragment), '<section class="Sh">\n<h2 class="Sh" id="NAME">NAME</h2>\n'
+                         '<h3 class="Ss">Part</h3>\n<table class="tbl"><tr><td>kept</td></tr></table>\n</section>\n')
+
     def test_sources_become_copies_that_a_browser_shows(self):
         self.assertIn("[code](sources/src/x.cc.txt) [folder](sources/src/index.txt)", self.staged("a.md"))
         self.assertEqual(self.staged("sources/src/x.cc.txt"), "int x;\n")
