@@ -3,7 +3,6 @@
 #ifndef RPCRDMA_ENGINE_CALL_GATE_H_
 #define RPCRDMA_ENGINE_CALL_GATE_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,17 +17,17 @@ namespace rpcrdma::engine {
 
 class CallGate {
  public:
-  // `profile`: null but in Profile::kRfc5666.
-  CallGate(const Options& options, Shared& shared, rfc5666::ReadReplies* profile)
+  // `profile`: null but in Profile::kRfc5666. `now` is the time of each use.
+  CallGate(const Options& options, Shared& shared, rfc5666::ReadReplies* profile,
+           const Instant& now)
       : shared_(shared),
         profile_(profile),
+        now_(now),
         credits_(options.credits, rfc5666::is_chosen(options)),
         waiting_(options.calls_max) {}
 
   void wait(std::uint16_t slot) { waiting_.push(slot); }
-  void remove(std::uint16_t slot) {
-    waiting_.remove_if([slot](std::uint16_t each) { return each == slot; });
-  }
+  void remove(std::uint16_t slot);
   std::size_t waiting() const noexcept { return waiting_.size(); }
 
   // The next Call that may go, which has spent its credit: while there are credits and, for each, a
@@ -39,27 +38,15 @@ class CallGate {
     const bool has_credit =
         profile_ == nullptr ? credits_.available(held()) : profile_->may_go(slot, credits_);
     if (!has_credit || !shared_.receives.has_one_for_reply(credits_.unanswered())) {
+      note_waits();
       return std::nullopt;
     }
+    if (blocked_ > 0) [[unlikely]]
+      note_end_of_wait();
     waiting_.drop();
     credits_.spend();
     if (profile_ != nullptr) profile_->admitted(slot);
     return slot;
-  }
-  // Behind pass(): counts the Calls that have found no credit, and the time of those that have
-  // waited since the last look.
-  void measure_waits(Instant now) noexcept {
-    if (waiting_.empty() && blocked_ == 0) [[likely]]
-      return;
-    Counters& counters = shared_.counters;
-    const auto passed = std::max(now - blocked_at_, Instant::duration(0));
-    counters.credit_wait_ns += blocked_ * static_cast<std::uint64_t>(passed.count());
-    // Calls wait in the order in which they were started, so that the last ones of these are new.
-    const std::uint64_t started = counters.calls_started - started_before_;
-    counters.credit_waits += std::min<std::uint64_t>(waiting_.size(), started);
-    blocked_ = waiting_.size();
-    blocked_at_ = now;
-    started_before_ = counters.calls_started;
   }
   // Takes the credit of an answered Call back.
   void answered(std::uint16_t slot) {
@@ -81,16 +68,20 @@ class CallGate {
   const CreditsV1& credits() const noexcept { return credits_; }
 
  private:
+  // None of the Calls that wait finds a credit.
+  void note_waits() noexcept;
+  // The first one of those that waited has found one.
+  void note_end_of_wait() noexcept;
+  void add_waited() noexcept;
   std::uint32_t held() const noexcept { return shared_.option_credits.held(credits_.unanswered()); }
 
   Shared& shared_;
   rfc5666::ReadReplies* const profile_;
+  const Instant& now_;
   CreditsV1 credits_;
   Ring<std::uint16_t> waiting_;
-  // At the last look that found some.
-  std::uint64_t blocked_ = 0;  // Calls that waited
-  Instant blocked_at_{};
-  std::uint64_t started_before_ = 0;  // Calls
+  std::uint64_t blocked_ = 0;  // of waiting_, those in front that have found no credit
+  Instant blocked_at_{};       // the last look
 };
 
 }  // namespace rpcrdma::engine

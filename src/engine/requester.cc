@@ -13,7 +13,7 @@ Requester::Requester(const Options& options, Shared& shared, HeaderArena headers
       shared_(shared),
       headers_(headers),
       profile_(rfc5666::ReadReplies::make_if_chosen(options_, shared, headers, *this)),
-      gate_(options, shared, profile_.get()),
+      gate_(options, shared, profile_.get(), now_),
       slots_(options.calls_max),
       xids_(options.calls_max),
       offer_(options, shared) {}
@@ -219,7 +219,6 @@ void Requester::admit() {
     slot.state = has_chunks ? State::kExposing : State::kSending;
     slots_.make_ready(slot);
   }
-  gate_.measure_waits(now_);
 }
 
 // Adds the slot's next work; false when the room is full before all are out.
