@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,11 @@ struct CallRecord {
   std::vector<std::uint64_t> written_reply;         // bytes in each segment of the Reply chunk
   std::vector<std::uint64_t> read_back;             // of each segment of the Read list
   std::uint64_t digest = 0;                         // of the message that called
-  std::size_t arguments_at = 0;  // of an inline Call, bytes from the start of its RPC message
+  std::size_t arguments_at = 0;   // of an inline Call, bytes from the start of its RPC message
+  std::uint64_t gaps_before = 0;  // of the connection, when the record was made
+  std::uint32_t open_reads = 0;   // RDMA Reads of its chunks that are not complete
+  std::size_t footprint = 0;      // bytes, roughly
+  bool is_counted = false;        // among the Calls whose grants are in force
   bool awaits_done = false;
   bool has_write_fault = false;  // a Write that missed its chunk was reported
 };
@@ -32,9 +37,9 @@ struct Terms {
   int client = -1;                      // the side that began; -1: unknown
   std::uint32_t limits[2] = {0, 0};     // of Sends, by sender, bytes; 0: unknown
   bool is_default[2] = {false, false};  // the limit is that of RFC 8166 for want of a better one
-  std::uint32_t reads_accepted[2] = {0, 0};
-  std::uint32_t grants[2] = {0, 0};    // to the side that calls; 0: none yet
-  bool has_reply[2] = {false, false};  // to the side that calls
+  std::optional<std::uint32_t> reads_accepted[2];  // by the side that reads; nothing: unknown
+  std::uint32_t grants[2] = {0, 0};                // to the side that calls; 0: none yet
+  bool has_reply[2] = {false, false};              // to the side that calls
   std::uint64_t sends[2] = {0, 0};
   bool is_complete = false;  // every byte since the beginning was captured
   bool is_rfc5666 = false, has_backward = false, is_record = false;

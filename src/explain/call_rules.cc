@@ -29,6 +29,10 @@ void CallRules::report(RuleId id, const MessageFact& message, std::string detail
   judge_.report(id, message.side, message.first, message.xid, std::move(detail));
 }
 
+void CallRules::report_receiver(RuleId id, const MessageFact& message) {
+  judge_.report(id, 1 - message.side, message.first, message.xid, {});
+}
+
 void CallRules::judge_send(const MessageFact& message, const Terms& terms) {
   if (terms.is_record) return;
   const std::uint32_t limit = terms.limits[message.side];

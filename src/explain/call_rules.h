@@ -29,11 +29,15 @@ class CallRules {
   void judge_credits(const CallRecord& call, std::uint32_t open, std::uint32_t limit,
                      const Terms& terms);
   void judge_rpc_call(const CallFact& fact, RpcFault fault, const MessageFact& message, Bytes rpc);
-  void judge_reply(const CallRecord& call, const Terms& terms, Bytes results);
+  // `results` begin at `results_at` in the RPC message; only its first bytes may be there.
+  void judge_reply(const CallRecord& call, const Terms& terms, Bytes results,
+                   std::size_t results_at);
   void judge_rpc_reply(const CallFact& fact, RpcFault fault);
   void judge_invalidation(const MessageFact& message, const CallRecord* call, bool is_call);
   void judge_error(const CallRecord& call, const MessageFact& error);
   void report(RuleId id, const MessageFact& message, std::string detail = {});
+  // Reports that the receiver of the message broke a rule because of it.
+  void report_receiver(RuleId id, const MessageFact& message);
 
  private:
   void judge_reads(const CallRecord& call, Bytes payload);
@@ -44,7 +48,9 @@ class CallRules {
   bool judge_lengths(const CallRecord& call, const Chunk& offered, const Chunk& returned,
                      const std::vector<std::uint64_t>& written, RuleId length, const Terms& terms);
   void judge_returned_reply(const CallRecord& call, const Terms& terms);
-  void judge_results(const CallRecord& call, Bytes results);
+  void judge_number_of_segments(const MessageFact& asked, const MessageFact& reply,
+                                const Terms& terms);
+  void judge_results(const CallRecord& call, Bytes results, std::size_t results_at);
 
   Judge& judge_;
   const ConnectionFact& connection_;

@@ -28,7 +28,7 @@ std::size_t Decoder::Connections::PairHash::operator()(const Pair& pair) const n
 }
 
 Connection::Connection(std::uint64_t number, Transport transport, Sink& sink, Shared& shared)
-    : conversation(fact, sink, *this, shared), sink_(sink) {
+    : sink_(sink), shared_(shared) {
   fact.number = number;
   fact.transport = transport;
 }
@@ -49,12 +49,57 @@ void Connection::release(std::uint64_t packet) {
   }
 }
 
+std::size_t Connection::held_footprint() const noexcept {
+  constexpr std::size_t kFinding = sizeof(Finding) + 128;
+  return held_.size() * kFinding;
+}
+
 TcpConnection::TcpConnection(std::uint64_t number, const Endpoint& client, const Endpoint& server,
                              Sink& sink, Shared& shared)
-    : Connection(number, Transport::kUnknown, sink, shared),
-      link_(fact, conversation, sink, *this) {
+    : Connection(number, Transport::kUnknown, sink, shared) {
   fact.sides[0].endpoint = client;
   fact.sides[1].endpoint = server;
+}
+
+TcpConnection::Parts::Parts(TcpConnection& of, Shared& shared) noexcept
+    : conversation(of.fact, of.sink_, of, shared),
+      link(of.fact, conversation, of.sink_, of, shared.history) {}
+
+TcpConnection::Parts& TcpConnection::parts() {
+  if (!parts_) {
+    parts_ = std::make_unique<Parts>(*this, shared_);
+    for (int side = 0; side < 2; ++side) {
+      if (first_[side]) parts_->link.stream(side).begin(*first_[side]);
+    }
+    Terms& terms = parts_->conversation.terms();
+    // Both beginnings have to be seen, or bytes of the other side may be missing.
+    terms.is_complete = first_[0] && first_[1];
+    if (is_client_known_) terms.client = 0;
+  }
+  return *parts_;
+}
+
+std::size_t TcpConnection::footprint() const noexcept {
+  const std::size_t parts =
+      parts_ ? parts_->link.footprint() + parts_->conversation.footprint() : 0;
+  return sizeof *this + held_footprint() + parts;
+}
+
+bool TcpConnection::is_succeeded_by(const Segment& syn) const noexcept {
+  if (is_finished_) return true;
+  const auto& first = first_[side_of(syn.from)];
+  return fact.sides[0].bytes + fact.sides[1].bytes != 0 && first != syn.sequence + 1;
+}
+
+void TcpConnection::note_syn(int side, std::uint32_t first) {
+  is_client_known_ = true;
+  fact.has_beginning = true;
+  if (parts_ && parts_->link.stream(side).has_begun()) return;  // it came once more
+  first_[side] = first;
+  if (!parts_) return;
+  // The other side's first bytes came before this.
+  parts_->link.stream(side).begin(first);
+  parts_->conversation.terms().is_complete = first_[0] && first_[1];
 }
 
 void TcpConnection::add(const Segment& segment) {
@@ -63,19 +108,19 @@ void TcpConnection::add(const Segment& segment) {
   ++fact.sides[side].packets;
   fact.last = segment.where;
   if (segment.where.packet > kCertainAfter) release(segment.where.packet - kCertainAfter);
-  TcpStream& stream = link_.stream(side);
-  if (segment.flags.syn) {
-    stream.begin(segment.sequence + 1);
-    fact.has_beginning = true;
-    // Both have to be seen, or bytes of the other side may be missing.
-    conversation.terms().is_complete = link_.stream(0).has_begun() && link_.stream(1).has_begun();
-    if (!segment.flags.ack) conversation.terms().is_complete = false;
-  } else {
-    stream.add(segment.sequence, segment.payload, segment.size, segment.where,
-               link_.consumer(side));
+  const std::uint32_t first = segment.sequence + (segment.flags.syn ? 1 : 0);
+  if (segment.flags.syn) note_syn(side, first);
+  if (segment.size != 0 && !is_other_) {
+    TcpLink& link = parts().link;
+    link.stream(side).add(first, segment.payload, segment.size, segment.where, link.consumer(side));
   }
-  if (segment.flags.ack) {
-    link_.stream(1 - side).acknowledge(segment.acknowledged, link_.consumer(1 - side));
+  if (segment.flags.ack && parts_) {
+    TcpLink& link = parts_->link;
+    link.stream(1 - side).acknowledge(segment.acknowledged, link.consumer(1 - side));
+  }
+  if (parts_ && parts_->link.is_other()) {
+    is_other_ = true;
+    parts_.reset();
   }
   if (segment.flags.fin || segment.flags.rst) note_end(side, segment);
 }
@@ -87,26 +132,35 @@ void TcpConnection::note_end(int side, const Segment& segment) {
                                 to_string(segment.from), segment.where.packet);
   }
   // A reset does not reach the other side before what that side has sent meanwhile.
-  conversation.note_lost();
+  if (parts_) parts_->conversation.note_lost();
   if (has_fin_[0] && has_fin_[1]) finish();
 }
 
 void TcpConnection::finish() {
   if (is_finished_) return;
   is_finished_ = true;
-  link_.finish();
-  conversation.end(!fact.ended_by.empty());
+  if (parts_) {
+    parts_->link.finish();
+    parts_->conversation.end(!fact.ended_by.empty());
+  }
   release(kAllPackets);
   if (fact.transport != Transport::kUnknown) sink_.on_connection(fact);
+  parts_.reset();
 }
 
 RoceConnection::RoceConnection(std::uint64_t number, Sink& sink, Shared& shared)
-    : Connection(number, Transport::kRoce, sink, shared), link(fact, conversation, sink, *this) {}
+    : Connection(number, Transport::kRoce, sink, shared),
+      conversation(fact, sink, *this, shared),
+      link(fact, conversation, sink, *this) {}
 
 void RoceConnection::finish(bool has_ended) {
   conversation.end(has_ended || !fact.ended_by.empty());
   release(kAllPackets);
   sink_.on_connection(fact);
+}
+
+std::size_t RoceConnection::footprint() const noexcept {
+  return sizeof *this + held_footprint() + link.footprint() + conversation.footprint();
 }
 
 void Decoder::Connections::add(const Packet& packet) {
@@ -137,59 +191,86 @@ TcpConnection& Decoder::Connections::tcp_of(const Segment& segment) {
   const bool is_new = segment.flags.syn && !segment.flags.ack;
   if (last_ != nullptr && pair == last_pair_ && !is_new) return *last_;
   auto at = tcp_.find(pair);
-  if (at != tcp_.end() && is_new && (at->second->has_data() || at->second->is_finished())) {
+  if (at != tcp_.end() && is_new && at->second->is_succeeded_by(segment)) {
+    footprint_ -= std::min(footprint_, at->second->footprint());
     at->second->finish();
     tcp_.erase(at);
     at = tcp_.end();
   }
-  if (at == tcp_.end()) {
-    if (tcp_.size() >= options_.connections_max) drop_silent();
-    // The side that sent the SYN, else the one with the higher port, began.
-    const bool is_server =
-        segment.flags.syn ? segment.flags.ack : segment.from.port < segment.to.port;
-    const Endpoint& client = is_server ? segment.to : segment.from;
-    const Endpoint& server = is_server ? segment.from : segment.to;
-    at = tcp_.emplace(pair,
-                      std::make_unique<TcpConnection>(++numbers_, client, server, sink_, shared_))
-             .first;
-    at->second->fact.first = segment.where;
-    if (segment.flags.syn) at->second->conversation.terms().client = 0;
-  }
-  last_ = at->second.get();
+  last_ = at == tcp_.end() ? &make_tcp(pair, segment) : at->second.get();
   last_pair_ = pair;
   return *last_;
 }
 
-void Decoder::Connections::add_tcp(const Segment& segment) {
-  tcp_of(segment).add(segment);
+TcpConnection& Decoder::Connections::make_tcp(const Pair& pair, const Segment& segment) {
+  if (tcp_.size() >= options_.connections_max) drop_silent();
+  // The side that sent the SYN, else the one with the higher port, began.
+  const bool is_server =
+      segment.flags.syn ? segment.flags.ack : segment.from.port < segment.to.port;
+  const Endpoint& client = is_server ? segment.to : segment.from;
+  const Endpoint& server = is_server ? segment.from : segment.to;
+  auto made = std::make_unique<TcpConnection>(++numbers_, client, server, sink_, shared_);
+  made->fact.first = segment.where;
+  footprint_ += made->footprint();
+  return *tcp_.emplace(pair, std::move(made)).first->second;
 }
 
+void Decoder::Connections::add_tcp(const Segment& segment) {
+  TcpConnection& connection = tcp_of(segment);
+  const std::size_t before = connection.footprint();
+  connection.add(segment);
+  weigh(before, connection.footprint());
+}
+
+void Decoder::Connections::weigh(std::size_t before, std::size_t after) {
+  footprint_ += after - before;
+  if (footprint_ > options_.memory_max && tcp_.size() + roce_.size() > 1) drop_silent();
+}
+
+// Gives up the half of the connections that was silent longest.
 void Decoder::Connections::drop_silent() {
   std::vector<std::uint64_t> times;
-  times.reserve(tcp_.size());
+  times.reserve(tcp_.size() + roce_.size());
   for (const auto& [pair, each] : tcp_) times.push_back(each->fact.last.packet);
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  for (const auto& each : roce_) times.push_back(each->fact.last.packet);
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
   std::nth_element(times.begin(), middle, times.end());
+  footprint_ = 0;
   for (auto at = tcp_.begin(); at != tcp_.end();) {
     if (at->second->fact.last.packet <= *middle) {
       at->second->finish();
       at = tcp_.erase(at);
     } else {
+      footprint_ += at->second->footprint();
       ++at;
     }
   }
+  std::erase_if(roce_, [&](const std::unique_ptr<RoceConnection>& each) {
+    if (each->fact.last.packet > *middle) {
+      footprint_ += each->footprint();
+      return false;
+    }
+    each->finish(false);
+    forget_half(*each);
+    return true;
+  });
   last_ = nullptr;
 }
 
 RoceConnection& Decoder::Connections::make_roce(const Where& where) {
-  if (roce_.size() >= kRoceMax) {
-    for (auto& each : roce_) each->finish(false);
-    roce_.clear();
-    halves_.clear();
-  }
+  if (roce_.size() >= kRoceMax) drop_silent();
   roce_.push_back(std::make_unique<RoceConnection>(++numbers_, sink_, shared_));
-  roce_.back()->fact.first = where;
+  roce_.back()->fact.first = roce_.back()->fact.last = where;
+  footprint_ += roce_.back()->footprint();
   return *roce_.back();
+}
+
+void Decoder::Connections::forget_half(const RoceConnection& connection) {
+  for (const SideFact& side : connection.fact.sides) {
+    const auto at = halves_.find(side.endpoint);
+    if (at != halves_.end() && at->second.connection == &connection) halves_.erase(at);
+  }
+  std::erase_if(unpaired_, [&](const auto& each) { return each.second == &connection; });
 }
 
 void Decoder::Connections::add_roce(const Segment& segment) {
@@ -204,11 +285,14 @@ void Decoder::Connections::add_roce(const Segment& segment) {
     return;
   }
   const Half half = half_of(segment, *packet);
-  half.connection->fact.last = segment.where;
+  RoceConnection& connection = *half.connection;
+  const std::size_t before = connection.footprint();
+  connection.fact.last = segment.where;
   if (segment.where.packet > kCertainAfter) {
-    half.connection->release(segment.where.packet - kCertainAfter);
+    connection.release(segment.where.packet - kCertainAfter);
   }
-  half.connection->link.add(half.sender, *packet, segment.where);
+  connection.link.add(half.sender, *packet, segment.where);
+  weigh(before, connection.footprint());
 }
 
 // A packet names the queue pair of its receiver alone.
@@ -220,25 +304,43 @@ Decoder::Connections::Half Decoder::Connections::half_of(const Segment& segment,
   if (at != halves_.end()) return at->second;
   Endpoint from = segment.from;
   from.port = 0;
-  // Without a set-up in the capture, both directions have one UDP source port, as far as we know.
-  for (auto& each : roce_) {
-    ConnectionFact& fact = each->fact;
-    if (fact.has_beginning || each->source_port[1] != 0) continue;
-    Endpoint other = fact.sides[0].endpoint;
-    other.port = 0;
-    Endpoint target = segment.to;
-    target.port = 0;
-    if (each->source_port[0] != segment.from.port || other != target) continue;
-    if (fact.sides[1].endpoint.address != segment.from.address) continue;
-    each->source_port[1] = segment.from.port;
-    fact.sides[0].endpoint = to;
-    return halves_.emplace(to, Half{each.get(), 1}).first->second;
+  if (RoceConnection* const found = find_half(segment, packet)) {
+    found->source_port[1] = segment.from.port;
+    found->fact.sides[0].endpoint = to;
+    return halves_.emplace(to, Half{found, 1}).first->second;
   }
   RoceConnection& made = make_roce(segment.where);
   made.source_port[0] = segment.from.port;
   made.fact.sides[0].endpoint = from;
   made.fact.sides[1].endpoint = to;
+  Endpoint receiver = to;
+  receiver.port = 0;
+  unpaired_.emplace(std::pair{receiver, from}, &made);
   return halves_.emplace(to, Half{&made, 0}).first->second;
+}
+
+// Without a set-up in the capture, the other direction of a connection is known by what it says
+// about this one: the number that it acknowledges, or the XID that it answers. Linux' rxe also
+// gives both directions one UDP source port.
+RoceConnection* Decoder::Connections::find_half(const Segment& segment, const RocePacket& packet) {
+  Endpoint from = segment.from, to = segment.to;
+  from.port = to.port = 0;
+  constexpr int kCandidatesMax = 64;
+  auto [at, end] = unpaired_.equal_range({from, to});
+  auto found = end;
+  for (int count = 0; at != end && count < kCandidatesMax; ++at, ++count) {
+    RoceConnection& each = *at->second;
+    if (each.link.is_answered_by(packet)) {
+      found = at;
+      break;
+    }
+    const bool has_port = each.source_port[0] == segment.from.port;
+    if (has_port && found == end && !each.link.is_contradicted_by(packet)) found = at;
+  }
+  if (found == end) return nullptr;
+  RoceConnection* const connection = found->second;
+  unpaired_.erase(found);
+  return connection;
 }
 
 void Decoder::Connections::add_cm(const Segment& segment, const CmMessage& message) {
@@ -282,14 +384,17 @@ void Decoder::Connections::add_cm(const Segment& segment, const CmMessage& messa
 
 void Decoder::Connections::pair_cm(const Segment& segment, const CmMessage& reply,
                                    const Pending& request) {
+  Endpoint client = request.from, server = segment.from;
+  client.port = request.message.queue_pair;
+  server.port = reply.queue_pair;
+  const auto known = halves_.find(server);
+  if (known != halves_.end() && known->second.connection->is_set_up_as(client, server)) return;
   RoceConnection& made = make_roce(request.where);
   ConnectionFact& fact = made.fact;
   fact.has_beginning = true;
   fact.last = segment.where;
-  fact.sides[0].endpoint = request.from;
-  fact.sides[0].endpoint.port = request.message.queue_pair;
-  fact.sides[1].endpoint = segment.from;
-  fact.sides[1].endpoint.port = reply.queue_pair;
+  fact.sides[0].endpoint = client;
+  fact.sides[1].endpoint = server;
   CmMessage asked = request.message;
   asked.private_data = request.private_data;
   made.link.note_setup(0, asked);
@@ -311,6 +416,7 @@ void Decoder::Connections::finish() {
   tcp_.clear();
   roce_.clear();
   halves_.clear();
+  unpaired_.clear();
   last_ = nullptr;
 }
 

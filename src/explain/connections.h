@@ -33,10 +33,13 @@ class Connection : public Judge {
   void release(std::uint64_t packet);
 
   ConnectionFact fact;
-  Conversation conversation;
 
  protected:
+  // Memory in bytes, roughly.
+  std::size_t held_footprint() const noexcept;
+
   Sink& sink_;
+  Shared& shared_;
 
  private:
   std::deque<Finding> held_;  // findings that need all bytes
@@ -51,22 +54,44 @@ class TcpConnection : public Connection {
   }
   void add(const Segment& segment);
   void finish();
-  bool has_data() const noexcept { return fact.sides[0].bytes + fact.sides[1].bytes != 0; }
-  bool is_finished() const noexcept { return is_finished_; }
+  // Returns whether a SYN begins another connection between the same ports, rather than this one
+  // once more.
+  bool is_succeeded_by(const Segment& syn) const noexcept;
+  std::size_t footprint() const noexcept;
 
  private:
+  // Made for the first payload: a capture may have many connections without any.
+  struct Parts {
+    Parts(TcpConnection& of, Shared& shared) noexcept;
+
+    Conversation conversation;
+    TcpLink link;
+  };
+
+  Parts& parts();
+  void note_syn(int side, std::uint32_t first);
   void note_end(int side, const Segment& segment);
 
-  TcpLink link_;
+  std::unique_ptr<Parts> parts_;
+  std::optional<std::uint32_t> first_[2];  // sequence number of each side's first byte
+  bool is_client_known_ = false;
   bool has_fin_[2] = {false, false};
-  bool is_finished_ = false;
+  bool is_other_ = false, is_finished_ = false;
 };
 
 class RoceConnection : public Connection {
  public:
   RoceConnection(std::uint64_t number, Sink& sink, Shared& shared);
   void finish(bool has_ended);
+  // Returns whether it was set up between these, and nothing was sent since: a message of the
+  // connection manager came twice.
+  bool is_set_up_as(const Endpoint& client, const Endpoint& server) const noexcept {
+    return fact.has_beginning && fact.sides[0].endpoint == client &&
+           fact.sides[1].endpoint == server && fact.sides[0].packets + fact.sides[1].packets == 0;
+  }
+  std::size_t footprint() const noexcept;
 
+  Conversation conversation;
   RoceLink link;
   std::uint32_t source_port[2] = {0, 0};
 };
@@ -99,11 +124,16 @@ class Decoder::Connections {
 
   void add_tcp(const Segment& segment);
   TcpConnection& tcp_of(const Segment& segment);
+  TcpConnection& make_tcp(const Pair& pair, const Segment& segment);
   void add_roce(const Segment& segment);
   void add_cm(const Segment& segment, const CmMessage& message);
   void pair_cm(const Segment& segment, const CmMessage& reply, const Pending& request);
   Half half_of(const Segment& segment, const RocePacket& packet);
+  RoceConnection* find_half(const Segment& segment, const RocePacket& packet);
   RoceConnection& make_roce(const Where& where);
+  void forget_half(const RoceConnection& connection);
+  // Brings up to date what a connection takes, and makes room if all take too much.
+  void weigh(std::size_t before, std::size_t after);
   void drop_silent();
 
   Sink& sink_;
@@ -115,6 +145,9 @@ class Decoder::Connections {
   TcpConnection* last_ = nullptr;
   Pair last_pair_;
   std::vector<std::unique_ptr<RoceConnection>> roce_;
+  // Connections of which packets of one direction were seen, by receiver and sender.
+  std::multimap<std::pair<Endpoint, Endpoint>, RoceConnection*> unpaired_;
+  std::size_t footprint_ = 0;                                      // of all connections, bytes
   std::unordered_map<Endpoint, Half, EndpointHash> halves_;        // by destination and queue pair
   std::map<std::pair<Endpoint, std::uint32_t>, Pending> pending_;  // by sender and its id
 };

@@ -82,19 +82,21 @@ void note_step(CallFact& call, StepFact::Kind kind, int side, const Where& where
 
 void LostCalls::add(const CallFact& call, const Endpoint& client) {
   constexpr std::size_t kLostMax = 4096;
-  lost_.push_back({call.xid, client.address, call.connection});
-  if (lost_.size() > kLostMax) lost_.pop_front();
+  const Key key{call.xid, client.address};
+  if (lost_.insert_or_assign(key, call.connection).second) order_.push_back(key);
+  if (order_.size() <= kLostMax) return;
+  lost_.erase(order_.front());
+  order_.pop_front();
 }
 
 std::uint64_t LostCalls::find(std::uint32_t xid, const Endpoint& client) const {
-  const auto at = std::find_if(lost_.rbegin(), lost_.rend(), [&](const Lost& each) {
-    return each.xid == xid && each.address == client.address;
-  });
-  return at == lost_.rend() ? 0 : at->connection;
+  const auto at = lost_.find({xid, client.address});
+  return at == lost_.end() ? 0 : at->second;
 }
 
 void Conversation::on_send(const SendFact& send) {
   long_head_ = nullptr;
+  terms_.is_record = false;  // the connection may have stepped up from TCP
   MessageFact message = message_of(send);
   const Bytes payload = shared_.decoder.decode(send.bytes, message);
   ++terms_.sends[send.side];
@@ -118,6 +120,7 @@ void Conversation::on_send(const SendFact& send) {
       CallRecord& call = make_call(send.side, message.xid);
       call.fact.call = std::move(message);
       call.fact.has_call = true;
+      weigh(call);
       note_step(call.fact, StepFact::Kind::kCall, send.side, send.first, send.size);
     }
     return;
@@ -181,6 +184,7 @@ CallRecord& Conversation::make_call(int caller, std::uint32_t xid) {
          (!order_[caller].empty() && !calls_[caller].contains(order_[caller].front()))) {
     order_[caller].pop_front();
   }
+  slot->gaps_before = gaps_;
   slot->fact.connection = connection_.number;
   slot->fact.xid = xid;
   slot->fact.caller = caller;
@@ -269,6 +273,7 @@ void Conversation::take_call(const SendFact& send, MessageFact&& message, Bytes 
   }
   fact.again_of = shared_.lost.find(fact.xid, connection_.sides[fact.caller].endpoint);
   ++connection_.calls;
+  weigh(call);
   count_call(call);
   rules_.judge_call(call, payload, terms_, memory_);
   memory_.add(fact.caller, call, fact.call, false);
@@ -281,26 +286,47 @@ void Conversation::take_call(const SendFact& send, MessageFact&& message, Bytes 
 // while they were made, the largest.
 void Conversation::count_call(CallRecord& call) {
   CallFact& fact = call.fact;
-  std::uint32_t open = 0;
+  const std::size_t known = calls_[fact.caller].size();
+  const std::uint32_t open = static_cast<std::uint32_t>(known) - awaiting_done_[fact.caller];
   std::uint32_t limit = terms_.grants[fact.caller];
-  for (const auto& [xid, each] : calls_[fact.caller]) {
-    if (each->awaits_done) continue;
-    ++open;
-    if (each.get() != &call) limit = std::max(limit, each->fact.grant);
-  }
+  auto& grants = grants_[fact.caller];
+  if (!grants.empty()) limit = std::max(limit, grants.rbegin()->first);
   fact.open_calls = open;
   fact.grant = terms_.grants[fact.caller];
+  ++grants[fact.grant];
+  call.is_counted = true;
   connection_.open_most = std::max(connection_.open_most, open);
   if (fact.grant != 0 && open == fact.grant) ++connection_.starved;
   if (fact.is_backward && !terms_.has_backward) {
     terms_.has_backward = true;
-    if (has_nfs3_ && !has_other_program_) rules_.report(RuleId::kBackwardUnasked, fact.call);
+    if (has_nfs3_ && !has_other_program_ && !terms_.is_record)
+      rules_.report(RuleId::kBackwardUnasked, fact.call);
   }
   const auto& refused = refused_[fact.caller];
   for (const Refused& each : refused) {
     if (each.digest == call.digest) rules_.report(RuleId::kCallAfterError, fact.call);
   }
   rules_.judge_credits(call, open, limit, terms_);
+}
+
+// The Call is not open any more.
+void Conversation::uncount_call(CallRecord& call) {
+  if (!call.is_counted) return;
+  call.is_counted = false;
+  auto& grants = grants_[call.fact.caller];
+  const auto at = grants.find(call.fact.grant);
+  if (at != grants.end() && --at->second == 0) grants.erase(at);
+}
+
+// Estimates what a call takes: its record, and for each segment a fact and an entry of the memory
+// map.
+void Conversation::weigh(CallRecord& call) noexcept {
+  constexpr std::size_t kSegment = 192;
+  const MessageFact& message = call.fact.call;
+  std::size_t segments = message.reads.size() + message.reply_chunk.size();
+  for (const Chunk& chunk : message.writes) segments += chunk.size();
+  call.footprint = sizeof call + kLongHeadSize + kSegment * segments;
+  calls_footprint_ += call.footprint;
 }
 
 // The header of a Long Call is in what was read.
@@ -340,23 +366,24 @@ void Conversation::fill_reply(CallRecord& call, MessageFact&& message, Bytes pay
   for (const Chunk& chunk : fact.reply.writes) fact.reply_size += length_of(chunk);
   const auto start = rpc_start(rpc);
   if (start && start->xid != fact.xid) rules_.report(RuleId::kXidDiffers, fact.reply);
-  if (fact.has_call && fact.call.version > 2 && !terms_.is_record) {
+  const bool is_known = fact.call.version == 1 || fact.call.version == 2;
+  if (fact.has_call && !is_known && !terms_.is_record) {
     rules_.report(RuleId::kVersionUnanswered, fact.reply);
   }
   note_step(fact, StepFact::Kind::kReply, fact.reply.side, fact.reply.first, fact.reply.size);
-  const auto is_of_call = [&](const OpenRead& each) { return each.call == &call; };
-  const auto& reads = open_reads_[1 - fact.caller];
-  if (terms_.is_complete && std::any_of(reads.begin(), reads.end(), is_of_call)) {
+  if (terms_.is_complete && call.open_reads != 0) {
     rules_.report(RuleId::kReadAfterReply, fact.reply, "a Read of the Call is not complete");
   }
   const std::size_t results_at = rpc.empty() ? 0 : results_offset(rpc);
   if (shared_.keeps_bodies && results_at != 0) keep_body(rpc.subspan(results_at), fact.results);
-  rules_.judge_reply(call, terms_, results_at == 0 ? Bytes() : rpc.subspan(results_at));
+  rules_.judge_reply(call, terms_, results_at == 0 ? Bytes() : rpc.subspan(results_at), results_at);
   rules_.judge_rpc_reply(fact, fault == RpcFault::kShort && is_long ? RpcFault::kNone : fault);
   terms_.grants[fact.caller] = fact.reply.credits;
   terms_.has_reply[fact.caller] = true;
   if (!fact.reply.reads.empty() && terms_.is_rfc5666) {
     call.awaits_done = true;
+    ++awaiting_done_[fact.caller];
+    uncount_call(call);
     memory_.add(fact.reply.side, call, fact.reply, true);
     return;
   }
@@ -391,7 +418,7 @@ void Conversation::drop_orphans(std::uint64_t sends_min) {
 }
 
 void Conversation::take_reply_to_nothing(MessageFact&& message, Bytes payload) {
-  if (terms_.is_complete) rules_.report(RuleId::kReplyToNothing, message);
+  if (terms_.is_complete && !terms_.is_record) rules_.report(RuleId::kReplyToNothing, message);
   CallRecord call;
   CallFact& fact = call.fact;
   fact.connection = connection_.number;
@@ -455,16 +482,24 @@ void Conversation::take_done(const MessageFact& message) {
   }
   note_step(call->fact, StepFact::Kind::kDone, message.side, message.first, message.size);
   call->awaits_done = false;
+  --awaiting_done_[message.side];
   deliver(*call);
 }
 
 void Conversation::deliver(CallRecord& call) {
   CallFact& fact = call.fact;
   if (fact.has_reply) ++connection_.answered;
-  if (call.awaits_done) rules_.report(RuleId::kDoneMissing, fact.reply);
+  if (call.awaits_done) {
+    rules_.report_receiver(RuleId::kDoneMissing, fact.reply);
+    --awaiting_done_[fact.caller];
+  }
+  uncount_call(call);
+  calls_footprint_ -= call.footprint;
+  if (call.gaps_before != gaps_) fact.is_uncertain = true;
   memory_.close(fact.caller, call, fact.call);
   if (fact.has_reply) memory_.close(fact.reply.side, call, fact.reply);
   for (auto& reads : open_reads_) {
+    if (call.open_reads == 0) break;
     for (OpenRead& read : reads) {
       if (read.call == &call) read.call = nullptr;
     }
@@ -480,12 +515,13 @@ void Conversation::on_missing() {
   terms_.is_complete = false;
   foreign_.clear();
   judge_.forget_uncertain();
-  for (auto& calls : calls_) {
-    for (auto& [xid, call] : calls) call->fact.is_uncertain = true;
-  }
+  ++gaps_;  // of open calls
 }
 
 void Conversation::note_lost() {
+  const std::uint64_t sends = terms_.sends[0] + terms_.sends[1];
+  if (noted_lost_ == sends) return;  // a peer may reset a connection again and again
+  noted_lost_ = sends;
   for (int caller = 0; caller < 2; ++caller) {
     for (const auto& [xid, call] : calls_[caller]) {
       if (call->fact.has_reply) continue;
@@ -507,11 +543,12 @@ void Conversation::end(bool has_connection_ended) {
       if (call->fact.outcome == Outcome::kOpen && has_connection_ended) {
         call->fact.outcome = Outcome::kLost;
       }
-      read_long_call(*call);
+      if (!call->fact.has_reply) read_long_call(*call);
     }
     while (!calls_[caller].empty()) drop_oldest(caller);
     order_[caller].clear();
   }
+  memory_ = MemoryMap();
 }
 
 }  // namespace rpcrdma::explain

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 #include "explain/facts.h"
 #include "explain/memory_map.h"
 #include "explain/rules.h"
+#include "explain/tcp_history.h"
 #include "explain/transport_message.h"
 #include "rpcrdma/types.h"
 
@@ -59,18 +61,16 @@ class LostCalls {
   std::uint64_t find(std::uint32_t xid, const Endpoint& client) const;
 
  private:
-  struct Lost {
-    std::uint32_t xid;
-    std::array<std::uint8_t, 16> address;
-    std::uint64_t connection;
-  };
-  std::deque<Lost> lost_;
+  using Key = std::pair<std::uint32_t, std::array<std::uint8_t, 16>>;  // XID and address
+  std::map<Key, std::uint64_t> lost_;
+  std::deque<Key> order_;
 };
 
 // The conversations of one capture share these.
 struct Shared {
   HeaderDecoder decoder;
   LostCalls lost;
+  TcpHistory history;
   bool keeps_bodies = false;
 };
 
@@ -101,7 +101,10 @@ class Conversation {
   void end(bool has_connection_ended);
 
   Terms& terms() noexcept { return terms_; }
-  std::size_t open_calls() const noexcept { return calls_[0].size() + calls_[1].size(); }
+  // Memory in bytes, roughly.
+  std::size_t footprint() const noexcept { return sizeof *this + calls_footprint_; }
+  // Returns whether that side made a Call with this XID that has no reply yet.
+  bool awaits(int caller, std::uint32_t xid) const { return calls_[caller].contains(xid); }
 
  private:
   struct OpenRead {
@@ -145,6 +148,9 @@ class Conversation {
   CallRecord& make_call(int caller, std::uint32_t xid);
   CallRecord* find_call(int caller, std::uint32_t xid);
   void count_call(CallRecord& call);
+  void uncount_call(CallRecord& call);
+  void weigh(CallRecord& call) noexcept;
+  void drop_reads(int side, std::size_t count);
   void fill_reply(CallRecord& call, MessageFact&& message, Bytes payload);
   void read_long_call(CallRecord& call);
   void deliver(CallRecord& call);
@@ -164,6 +170,11 @@ class Conversation {
   MemoryMap memory_;
   std::unordered_map<std::uint32_t, std::unique_ptr<CallRecord>> calls_[2];  // by who called
   std::deque<std::uint32_t> order_[2];  // XIDs in the order of their calls; some are answered
+  std::map<std::uint32_t, std::uint32_t> grants_[2];  // in force for open Calls, and for how many
+  std::uint32_t awaiting_done_[2] = {0, 0};           // of calls_, those that are answered
+  std::size_t calls_footprint_ = 0;
+  std::uint64_t gaps_ = 0;
+  std::uint64_t noted_lost_ = 0;        // Sends of the connection when its open Calls were noted
   std::deque<OpenRead> open_reads_[2];  // by the side that reads
   std::deque<Orphan> orphans_;
   std::deque<Foreign> foreign_;

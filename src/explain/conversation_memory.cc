@@ -11,7 +11,7 @@
 namespace rpcrdma::explain {
 namespace {
 
-constexpr std::size_t kReadsMax = 16384;
+constexpr std::size_t kReadsMax = 1024;
 
 }  // namespace
 
@@ -110,24 +110,34 @@ void Conversation::on_read(const ReadFact& read) {
     open.is_of_reply = offered->use == Use::kReplyRead;
     open.is_long = offered->segment.position == 0;
     open.stream_offset = offered->stream_offset + (read.source_address - offered->segment.offset);
+    ++offered->call->open_reads;
     ++fact.reads;
     if (!fact.first_read) fact.first_read = read.where;
     note_step(fact, StepFact::Kind::kReadRequest, read.side, read.where, read.size);
   }
   auto& reads = open_reads_[read.side];
   reads.push_back(open);
-  if (reads.size() > kReadsMax) reads.pop_front();
-  const std::uint32_t accepted = terms_.reads_accepted[read.side];
-  if (terms_.is_complete && accepted != 0 && reads.size() > accepted) {
+  if (reads.size() > kReadsMax) drop_reads(read.side, 1);
+  const auto& accepted = terms_.reads_accepted[read.side];
+  if (terms_.is_complete && accepted && reads.size() > *accepted) {
     judge_.report(RuleId::kTooManyReads, read.side, read.where, std::nullopt,
-                  fmt::format("{} are open, and the peer accepts {}", reads.size(), accepted));
+                  fmt::format("{} are open, and the peer accepts {}", reads.size(), *accepted));
+  }
+}
+
+// Forgets the first of the RDMA Reads of that side.
+void Conversation::drop_reads(int side, std::size_t count) {
+  for (; count > 0; --count) {
+    OpenRead& first = open_reads_[side].front();
+    if (first.call != nullptr) --first.call->open_reads;
+    open_reads_[side].pop_front();
   }
 }
 
 void Conversation::on_response(const PlacedFact& response) {
   long_head_ = nullptr;
   auto& reads = open_reads_[1 - response.side];
-  const auto at = std::find_if(reads.begin(), reads.end(), [&](const OpenRead& each) {
+  auto at = std::find_if(reads.begin(), reads.end(), [&](const OpenRead& each) {
     return each.fact.sink_tag == response.tag && response.address >= each.fact.sink_address &&
            response.address - each.fact.sink_address <= each.fact.size;
   });
@@ -137,10 +147,13 @@ void Conversation::on_response(const PlacedFact& response) {
       const bool is_tag = !reads.empty() && reads.front().fact.sink_tag == response.tag;
       judge_.report(is_tag ? RuleId::kResponseAddress : RuleId::kResponseToNothing, response.side,
                     response.where, std::nullopt, {});
-      if (!reads.empty() && response.is_last) reads.pop_front();
+      if (!reads.empty() && response.is_last) drop_reads(1 - response.side, 1);
     }
     return;
   }
+  // Responses come in the order of their requests: those in front of this one are lost.
+  drop_reads(1 - response.side, static_cast<std::size_t>(at - reads.begin()));
+  at = reads.begin();
   const std::uint64_t offset = response.address - at->fact.sink_address;
   if (offset != at->received && terms_.is_complete) {
     judge_.report(RuleId::kResponseAddress, response.side, response.where, std::nullopt,
@@ -158,7 +171,7 @@ void Conversation::on_response(const PlacedFact& response) {
       long_at_ = in_stream;
     }
   }
-  if (response.is_last || at->received >= at->fact.size) reads.erase(at);
+  if (response.is_last || at->received >= at->fact.size) drop_reads(1 - response.side, 1);
 }
 
 void Conversation::on_placed_bytes(Bytes bytes, std::uint64_t offset) {

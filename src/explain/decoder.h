@@ -12,8 +12,9 @@
 namespace rpcrdma::explain {
 
 struct DecoderOptions {
-  std::size_t connections_max = 16384;  // kept at a time; the one that was silent longest goes
-  bool keeps_bodies = false;            // CallFact::arguments and results
+  std::size_t connections_max = 16384;  // kept at a time; those that were silent longest go
+  std::size_t memory_max = std::size_t{256} << 20U;  // of all connections, bytes, roughly; likewise
+  bool keeps_bodies = false;                         // CallFact::arguments and results
 };
 
 // Never fails: what it does not understand it counts. Memory is bounded for each connection and in

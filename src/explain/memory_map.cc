@@ -7,11 +7,20 @@ namespace {
 
 constexpr std::size_t kClosedMax = 128;
 constexpr std::size_t kOpenMax = 65536;
+constexpr std::size_t kSameMax = 16;    // segments of one handle and one offset
+constexpr std::size_t kStepsMax = 128;  // segments of one handle that a search passes
 
 }  // namespace
 
 void MemoryMap::add_one(int owner, const Offered& offered) {
-  if (open_[owner].size() < kOpenMax) open_[owner].emplace(offered.segment.handle, offered);
+  Open& open = open_[owner];
+  const Place place{offered.segment.handle, offered.segment.offset};
+  // A peer that offers one place again and again would make each search long.
+  auto at = open.lower_bound(place);
+  for (std::size_t same = 0; at != open.end() && at->first == place; ++at) {
+    if (++same == kSameMax) return;
+  }
+  if (open.size() < kOpenMax) open.emplace_hint(at, place, offered);
 }
 
 void MemoryMap::add(int owner, CallRecord& call, const MessageFact& message, bool is_reply) {
@@ -35,7 +44,7 @@ void MemoryMap::add(int owner, CallRecord& call, const MessageFact& message, boo
 }
 
 void MemoryMap::close_one(int owner, const CallRecord& call, const SegmentFact& segment) {
-  auto [at, end] = open_[owner].equal_range(segment.handle);
+  auto [at, end] = open_[owner].equal_range({segment.handle, segment.offset});
   while (at != end) {
     at = at->second.call == &call ? open_[owner].erase(at) : std::next(at);
   }
@@ -53,11 +62,16 @@ void MemoryMap::close(int owner, const CallRecord& call, const MessageFact& mess
 
 const Offered* MemoryMap::find(int owner, std::uint32_t tag, std::uint64_t address,
                                std::uint32_t size) const {
+  const Open& open = open_[owner];
+  auto at = open.upper_bound({tag, address});
   const Offered* found = nullptr;
-  const auto [begin, end] = open_[owner].equal_range(tag);
-  for (auto at = begin; at != end; ++at) {
+  if (at != open.end() && at->first.first == tag) found = &at->second;
+  // Those that begin in front of the address, from the nearest on.
+  for (std::size_t steps = 0; at != open.begin() && steps < kStepsMax; ++steps) {
+    --at;
+    if (at->first.first != tag) break;
     if (holds(at->second.segment, address, size)) return &at->second;
-    found = &at->second;
+    if (steps == 0) found = &at->second;
   }
   return found;
 }
@@ -71,11 +85,16 @@ bool MemoryMap::was_answered(int owner, std::uint32_t tag, std::uint64_t address
 
 const CallRecord* MemoryMap::other_call(int owner, const CallRecord& call,
                                         const SegmentFact& segment) const {
-  const auto [begin, end] = open_[owner].equal_range(segment.handle);
-  for (auto at = begin; at != end; ++at) {
+  const Open& open = open_[owner];
+  const std::uint64_t last = segment.offset + std::max<std::uint32_t>(segment.length, 1) - 1;
+  auto at = open.upper_bound({segment.handle, std::max(last, segment.offset)});
+  for (std::size_t steps = 0; at != open.begin() && steps < kStepsMax; ++steps) {
+    --at;
+    if (at->first.first != segment.handle) break;
     const SegmentFact& other = at->second.segment;
-    const bool meets = segment.offset < other.offset + other.length &&
-                       other.offset < segment.offset + segment.length;
+    const bool begins_inside = other.offset >= segment.offset;
+    const bool meets = begins_inside ? other.offset - segment.offset < segment.length
+                                     : segment.offset - other.offset < other.length;
     if (at->second.call != &call && meets) return at->second.call;
   }
   return nullptr;

@@ -2,10 +2,11 @@
 #ifndef RPCRDMA_EXPLAIN_MEMORY_MAP_H_
 #define RPCRDMA_EXPLAIN_MEMORY_MAP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
-#include <unordered_map>
+#include <map>
+#include <utility>
 
 #include "explain/call_record.h"
 
@@ -46,7 +47,10 @@ class MemoryMap {
   void add_one(int owner, const Offered& offered);
   void close_one(int owner, const CallRecord& call, const SegmentFact& segment);
 
-  std::unordered_multimap<std::uint32_t, Offered> open_[2];  // by the side whose memory it is
+  using Place = std::pair<std::uint32_t, std::uint64_t>;  // handle and offset
+  using Open = std::multimap<Place, Offered>;
+
+  Open open_[2];  // by the side whose memory it is
   std::deque<SegmentFact> closed_[2];
 };
 

@@ -31,6 +31,8 @@ class RecordReader {
   // place between two records on.
   Bytes add(Bytes bytes, const Where& where);
   void gap(std::uint64_t size, const Where& where);
+  // Memory in bytes, roughly.
+  std::size_t footprint() const noexcept { return kept_.capacity(); }
   bool is_between() const noexcept { return header_size_ == 0 && kept_.empty() && size_ == 0; }
 
  private:

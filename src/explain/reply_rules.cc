@@ -24,7 +24,8 @@ bool is_nfs3(const CallFact& call) noexcept {
 
 }  // namespace
 
-void CallRules::judge_reply(const CallRecord& call, const Terms& terms, Bytes results) {
+void CallRules::judge_reply(const CallRecord& call, const Terms& terms, Bytes results,
+                            std::size_t results_at) {
   const CallFact& fact = call.fact;
   const MessageFact& reply = fact.reply;
   if (terms.is_record) return;
@@ -45,7 +46,7 @@ void CallRules::judge_reply(const CallRecord& call, const Terms& terms, Bytes re
   if (!fact.has_call) return;
   judge_returned_writes(call, terms);
   judge_returned_reply(call, terms);
-  judge_results(call, results);
+  judge_results(call, results, results_at);
 }
 
 void CallRules::judge_returned_writes(const CallRecord& call, const Terms& terms) {
@@ -57,9 +58,27 @@ void CallRules::judge_returned_writes(const CallRecord& call, const Terms& terms
            fmt::format("{} chunks for {}", reply.writes.size(), asked.writes.size()));
     return;
   }
+  judge_number_of_segments(asked, reply, terms);
   for (std::size_t i = 0; i < reply.writes.size(); ++i) {
     const auto& written = i < call.written.size() ? call.written[i] : kNothing;
     judge_lengths(call, asked.writes[i], reply.writes[i], written, RuleId::kWriteOverflow, terms);
+  }
+}
+
+// The form of drafts before RFC 8166 leaves out what has no data: segments, or whole chunks.
+void CallRules::judge_number_of_segments(const MessageFact& asked, const MessageFact& reply,
+                                         const Terms& terms) {
+  if (terms.is_rfc5666 || reply.version != 1) return;
+  if (reply.writes.size() < asked.writes.size()) {
+    report(RuleId::kWriteFewer, reply,
+           fmt::format("{} chunks for {}", reply.writes.size(), asked.writes.size()));
+    return;
+  }
+  for (std::size_t i = 0; i < reply.writes.size(); ++i) {
+    if (reply.writes[i].size() >= asked.writes[i].size()) continue;
+    report(RuleId::kWriteFewer, reply,
+           fmt::format("{} segments for {}", reply.writes[i].size(), asked.writes[i].size()));
+    return;
   }
 }
 
@@ -133,7 +152,7 @@ void CallRules::judge_returned_reply(const CallRecord& call, const Terms& terms)
 }
 
 // READ3res: status, attributes, count, eof, and the data, of which the bytes may be in a chunk.
-void CallRules::judge_results(const CallRecord& call, Bytes results) {
+void CallRules::judge_results(const CallRecord& call, Bytes results, std::size_t results_at) {
   const CallFact& fact = call.fact;
   if (!is_nfs3(fact) || fact.accept_stat != 0 || fact.reply_stat != 0 || results.size() < 4) return;
   const std::uint32_t status = xdr::load_word(results.data());
@@ -156,7 +175,11 @@ void CallRules::judge_results(const CallRecord& call, Bytes results) {
   }
   if (fact.call.writes.empty() || size == 0) return;
   const std::uint64_t placed = fact.reply.writes.empty() ? 0 : length_of(fact.reply.writes[0]);
-  if (placed == 0 && reader.rest().size() >= size) {
+  // The decoder has only the first bytes of a long message.
+  const bool is_long = is_type(fact.reply, MessageType::kNoMsg);
+  const std::uint64_t whole =
+      is_long ? length_of(fact.reply.reply_chunk) : fact.reply.inline_size();
+  if (placed == 0 && whole >= results_at + reader.position() + size) {
     report(RuleId::kWriteUnused, fact.reply, fmt::format("{} bytes are inline", size));
   } else if (placed != size) {
     report(RuleId::kWriteLength, fact.reply,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "iwarp/byte_order.h"
 #include "wire/private_data.h"
 
 namespace rpcrdma::explain {
@@ -101,7 +102,7 @@ bool RoceLink::follow(int side, const RocePacket& packet, const Where& where) {
   if (path_mtu_ == 0 && is_first) path_mtu_ = packet.size;
   const bool is_read = packet.kind() == RoceOpcode::kReadRequest;
   if (is_read && path_mtu_ != 0) {
-    count = std::max<std::uint32_t>(1, (packet.length + path_mtu_ - 1) / path_mtu_);
+    count = responses_to(packet.length);
   }
   if (direction.next) {
     const std::int32_t ahead = distance(*direction.next, packet.psn);
@@ -119,9 +120,40 @@ bool RoceLink::follow(int side, const RocePacket& packet, const Where& where) {
       conversation_.on_missing();
     }
   }
+  if (connection_.sides[side].packets == 1) direction.first = packet.psn;
   direction.next = plus(packet.psn, count);
   if (is_read && path_mtu_ == 0) direction.next.reset();
   return true;
+}
+
+std::uint32_t RoceLink::responses_to(std::uint32_t length) const noexcept {
+  const std::uint64_t count = (std::uint64_t{length} + path_mtu_ - 1) / path_mtu_;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, kPsnMask / 2));
+}
+
+bool RoceLink::is_answered_by(const RocePacket& packet) const {
+  if (is_response(packet.kind())) {
+    const Direction& asked = directions_[0];
+    const std::int32_t sent = asked.next ? distance(packet.psn, *asked.next) : 0;
+    return sent > 0 && distance(asked.first, packet.psn) >= 0;
+  }
+  const bool has_xid = packet.kind() == RoceOpcode::kSendOnly ||
+                       packet.kind() == RoceOpcode::kSendFirst ||
+                       packet.kind() == RoceOpcode::kSendOnlyInvalidate;
+  if (!has_xid || packet.payload.size() < 4) return false;
+  return conversation_.awaits(0, iwarp::load32(packet.payload.data()));
+}
+
+bool RoceLink::is_contradicted_by(const RocePacket& packet) const {
+  return is_response(packet.kind()) && directions_[0].next && !is_answered_by(packet);
+}
+
+std::size_t RoceLink::footprint() const noexcept {
+  std::size_t size = 0;
+  for (const Direction& each : directions_) {
+    size += each.message.capacity() + each.reads.size() * sizeof(OpenRead);
+  }
+  return size;
 }
 
 void RoceLink::add_send(int side, const RocePacket& packet, const Where& where) {
@@ -183,8 +215,7 @@ void RoceLink::add_write(int side, const RocePacket& packet, const Where& where)
 
 void RoceLink::add_read(int side, const RocePacket& packet, const Where& where) {
   Direction& direction = directions_[side];
-  const std::uint32_t count =
-      path_mtu_ == 0 ? 0 : std::max<std::uint32_t>(1, (packet.length + path_mtu_ - 1) / path_mtu_);
+  const std::uint32_t count = path_mtu_ == 0 ? 0 : responses_to(packet.length);
   direction.reads.push_back({packet.psn, count, 0, packet.psn});
   if (direction.reads.size() > kReadsMax) direction.reads.pop_front();
   // The PSN stands for the sink, which the wire does not show.
@@ -193,12 +224,14 @@ void RoceLink::add_read(int side, const RocePacket& packet, const Where& where) 
 
 void RoceLink::add_response(int side, const RocePacket& packet, const Where& where) {
   auto& reads = directions_[1 - side].reads;
-  const auto at = std::find_if(reads.begin(), reads.end(), [&](const OpenRead& each) {
+  auto at = std::find_if(reads.begin(), reads.end(), [&](const OpenRead& each) {
     const std::int32_t ahead = distance(each.psn, packet.psn);
     constexpr std::int32_t kReach = 0x10000;
     return ahead >= 0 && ahead < (each.count == 0 ? kReach : static_cast<std::int32_t>(each.count));
   });
   if (at == reads.end()) return;  // of a Read that is complete, again
+  // Responses come in the order of their requests: those in front of this one are lost.
+  at = reads.erase(reads.begin(), at);
   const std::int32_t ahead = distance(at->next, packet.psn);
   if (ahead < 0) {
     ++connection_.sides[side].retransmitted;

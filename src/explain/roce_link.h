@@ -24,6 +24,13 @@ class RoceLink {
   void finish_setup();
   void add(int side, const RocePacket& packet, const Where& where);
 
+  // For a connection of which side 0 was seen alone. Return whether a packet of the other side
+  // answers what side 0 sent, and whether it answers something else.
+  bool is_answered_by(const RocePacket& packet) const;
+  bool is_contradicted_by(const RocePacket& packet) const;
+  // Memory in bytes, roughly.
+  std::size_t footprint() const noexcept;
+
  private:
   struct OpenRead {
     std::uint32_t psn, count;              // of its responses
@@ -31,6 +38,7 @@ class RoceLink {
   };
   struct Direction {
     std::optional<std::uint32_t> next;  // PSN of the next request
+    std::uint32_t first = 0;            // PSN of the first one that was seen
     std::vector<std::byte> message;     // first bytes of the Send
     std::uint64_t message_size = 0;
     Where message_first;
@@ -41,6 +49,7 @@ class RoceLink {
     std::deque<OpenRead> reads;  // that this side asked for
   };
 
+  std::uint32_t responses_to(std::uint32_t length) const noexcept;
   bool follow(int side, const RocePacket& packet, const Where& where);
   void add_send(int side, const RocePacket& packet, const Where& where);
   void add_write(int side, const RocePacket& packet, const Where& where);

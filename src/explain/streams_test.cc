@@ -23,14 +23,16 @@ Bytes bytes_of(std::string_view text) {
 // Writes down what it gets: text, and gaps as "<5>".
 class Notes : public StreamConsumer {
  public:
-  void on_bytes(Bytes bytes, const Where&, bool) override {
+  void on_bytes(Bytes bytes, const Where&) override {
     for (const std::byte each : bytes) text += static_cast<char>(each);
   }
   void on_gap(std::uint64_t size, const Where&) override {
     text += "<" + std::to_string(size) + ">";
   }
+  void on_other_bytes(std::uint32_t count, const Where&) override { others += count; }
 
   std::string text;
+  std::uint32_t others = 0;
 };
 
 class TcpStreams : public testing::Test {
@@ -39,7 +41,8 @@ class TcpStreams : public testing::Test {
     stream.add(sequence, bytes_of(text), static_cast<std::uint32_t>(text.size()) + cut, {}, notes);
   }
 
-  TcpStream stream;
+  TcpHistory history;
+  TcpStream stream{history};
   Notes notes;
 };
 
@@ -58,6 +61,54 @@ TEST_F(TcpStreams, KeepTheFirstOfBytesThatComeAgain) {
   add(0, "abcd");
   EXPECT_EQ(notes.text, "abcdef");
   EXPECT_EQ(stream.retransmitted(), 2U);
+}
+
+TEST_F(TcpStreams, ReportThatBytesThatComeAgainAreOthers) {
+  stream.begin(0);
+  add(0, "abcd");
+  add(4, "efgh");
+  add(0, "abcd");
+  add(2, "cdef");
+  EXPECT_EQ(notes.others, 0U);
+  add(2, "cXYf");
+  EXPECT_EQ(notes.others, 2U);
+  add(6, "gZij");
+  EXPECT_EQ(notes.others, 3U);
+  EXPECT_EQ(notes.text, "abcdefghij");
+}
+
+TEST_F(TcpStreams, KeepTheFirstOfBytesThatWaitedForOthers) {
+  stream.begin(0);
+  add(4, "ef");
+  add(8, "i");
+  add(3, "dEfgh");  // around the first two
+  EXPECT_EQ(notes.others, 1U);
+  EXPECT_EQ(stream.retransmitted(), 1U);
+  add(0, "abcXe");
+  EXPECT_EQ(notes.others, 2U);
+  EXPECT_EQ(notes.text, "abcdefghi");
+  EXPECT_EQ(stream.held_bytes(), 0U);
+}
+
+TEST_F(TcpStreams, MayHaveAnyByteInAProbe) {
+  stream.begin(0);
+  add(0, "abcd");
+  add(3, "?");
+  EXPECT_EQ(notes.others, 0U);
+  EXPECT_EQ(stream.retransmitted(), 0U);
+}
+
+TEST_F(TcpStreams, CompareWhatTheHistoryStillHas) {
+  stream.begin(0);
+  add(0, "abcd");
+  const std::string piece(60000, 'x');
+  std::uint32_t at = 4;
+  for (int i = 0; i < 20; ++i, at += 60000) add(at, piece);
+  add(0, "XXXX");
+  EXPECT_EQ(notes.others, 0U);
+  add(at - 60000, std::string(60000, 'y'));
+  EXPECT_EQ(notes.others, 60000U);
+  EXPECT_LT(stream.footprint(), std::size_t{1} << 20U);
 }
 
 TEST_F(TcpStreams, ReportBytesThatASnapshotLengthHasCut) {
@@ -94,6 +145,7 @@ TEST_F(TcpStreams, TakeNumbersHalfACircleAway) {
 class Fpdus : public testing::Test, public FpduConsumer {
  protected:
   void on_fpdu(const FpduStart& start) override {
+    numbers.push_back(start.header.sequence);
     said += "F" + std::to_string(start.header.sequence);
     if (start.fault != iwarp::Fault::kNone) said += "?";
   }
@@ -133,6 +185,7 @@ class Fpdus : public testing::Test, public FpduConsumer {
   }
 
   FpduReader reader{*this};
+  std::vector<std::uint32_t> numbers;
   std::string said;
   std::size_t payload = 0;
 };
@@ -223,7 +276,8 @@ TEST_F(Fpdus, WithAWrongCrcAreReported) {
 }
 
 // RFC 5044 §4.3: every 512 bytes, and under the checksum of the FPDU in which it lies.
-Buffer with_markers(const std::vector<std::size_t>& sizes, std::size_t spoilt) {
+Buffer with_markers(const std::vector<std::size_t>& sizes, std::size_t spoilt,
+                    bool has_crc = true) {
   Buffer out;
   std::uint32_t sequence = 0;
   std::size_t markers = 0;
@@ -259,7 +313,7 @@ Buffer with_markers(const std::vector<std::size_t>& sizes, std::size_t spoilt) {
       crc.add(marker);
       out.insert(out.end(), marker.begin(), marker.end());
     }
-    iwarp::store_crc(sum.data(), crc.value());
+    if (has_crc) iwarp::store_crc(sum.data(), crc.value());
     for (const std::byte each : sum) put(each, false);
   }
   return out;
@@ -283,6 +337,134 @@ TEST_F(Fpdus, SayThatAMarkerPointsElsewhere) {
   reader.begin(true);
   reader.add(stream, {});
   EXPECT_EQ(said, "F1+F2+mF3+");
+}
+
+TEST_F(Fpdus, MayBeginBehindAMarkerAndHaveOthersInThem) {
+  const Buffer stream = with_markers({1500, 2000}, 0);
+  reader.begin(true);
+  reader.add(stream, {});
+  EXPECT_EQ(said, "F1+F2+");
+}
+
+TEST_F(Fpdus, SayThatTheFirstMarkerPointsElsewhere) {
+  const Buffer stream = with_markers({100, 100}, 1);
+  reader.begin(true);
+  reader.add(stream, {});
+  EXPECT_EQ(said, "F1+mF2+");
+}
+
+class MarkedFpdus : public Fpdus {
+ protected:
+  static std::vector<std::size_t> sizes() {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < 60; ++i) out.push_back(i % 7 == 3 ? 1500 : 8 + i * 37 % 200);
+    return out;
+  }
+  // Cuts the stream into packets.
+  void add(FpduReader& to, const Buffer& stream, std::size_t begin, std::size_t step) {
+    std::uint64_t packet = 0;
+    for (std::size_t at = begin; at < stream.size(); at += step) {
+      const std::size_t size = std::min(step, stream.size() - at);
+      to.add(Bytes(stream).subspan(at, size), {++packet, 0});
+    }
+  }
+};
+
+TEST_F(MarkedFpdus, AreFoundInTheMiddleOfAStream) {
+  const Buffer stream = with_markers(sizes(), 0);
+  for (std::size_t begin = 1; begin < 2200; begin += 3) {
+    for (const std::size_t step : {std::size_t{89}, std::size_t{1448}, stream.size()}) {
+      said.clear(), numbers.clear();
+      FpduReader each(*this);
+      each.begin_anywhere();
+      add(each, stream, begin, step);
+      each.end();
+      ASSERT_FALSE(numbers.empty()) << begin;
+      EXPECT_EQ(numbers.back(), 60U) << begin;
+      EXPECT_GE(numbers.size(), 42U) << begin << ": " << said;
+      EXPECT_EQ(said.find_first_of("?-~m"), std::string::npos) << begin << ": " << said;
+      // None is left out behind the first marker that was found.
+      EXPECT_EQ(numbers[numbers.size() - 30] + 29, 60U) << begin;
+    }
+  }
+}
+
+TEST_F(MarkedFpdus, AreFoundWithoutCrcsByTheirMarkers) {
+  const Buffer stream = with_markers(sizes(), 0, false);
+  for (std::size_t begin = 1; begin < 2200; begin += 7) {
+    said.clear(), numbers.clear();
+    FpduReader each(*this);
+    each.begin_anywhere();
+    add(each, stream, begin, 1448);
+    each.end();
+    ASSERT_FALSE(numbers.empty()) << begin;
+    EXPECT_EQ(numbers.back(), 60U) << begin;
+    EXPECT_EQ(said.find_first_of("?-~m"), std::string::npos) << begin << ": " << said;
+  }
+}
+
+TEST_F(MarkedFpdus, AreFoundAgainBehindAGap) {
+  const Buffer stream = with_markers(sizes(), 0);
+  for (std::size_t size = 1; size < 1700; size += 13) {
+    said.clear(), numbers.clear();
+    FpduReader each(*this);
+    each.begin(true);
+    each.add(Bytes(stream).first(700), {});
+    each.gap(size, {});
+    each.add(Bytes(stream).subspan(700 + size), {});
+    each.end();
+    EXPECT_EQ(numbers.back(), 60U) << size;
+    EXPECT_GE(numbers.size(), 60U - 12) << size << ": " << said;
+    EXPECT_EQ(said.find_first_of("?-m"), std::string::npos) << size << ": " << said;
+  }
+}
+
+// A CRC of zero in front of an FPDU looks like a marker.
+TEST_F(Fpdus, WithoutCrcsHaveNoMarkersInTheMiddleOfAStream) {
+  Buffer stream;
+  for (std::uint32_t i = 1; i <= 40; ++i) {
+    const Buffer one = fpdu(i, 100, false);
+    stream.insert(stream.end(), one.begin(), one.end());
+  }
+  reader.begin_anywhere();
+  reader.add(Bytes(stream).subspan(10), {});
+  reader.end();
+  EXPECT_EQ(numbers.size(), 39U) << said;
+  EXPECT_EQ(said.find_first_of("?-m+"), std::string::npos) << said;
+}
+
+// Each good FPDU is followed by bytes that are none, so that each needs a search of its own.
+TEST_F(Fpdus, AreFoundInLinearTimeBetweenOthers) {
+  Buffer stream = fpdu(1, 65000);  // everything waits for its end
+  stream[40] ^= std::byte{1};
+  for (std::uint32_t i = 1; i <= 1500; ++i) {
+    const Buffer one = fpdu(i, 8);
+    stream.insert(stream.end(), one.begin(), one.end());
+    stream.insert(stream.end(), 40, std::byte{0xee});
+  }
+  reader.begin(false);
+  reader.add(Bytes(stream).first(4), {});
+  reader.gap(4, {});
+  reader.add(Bytes(stream).subspan(8), {});
+  reader.end();
+  EXPECT_EQ(numbers.size(), 2999U + 1) << said.substr(0, 200);
+}
+
+// Each fourth byte begins a long FPDU, of which the checksum is wrong.
+TEST_F(Fpdus, AreNotSummedUpAgainAndAgain) {
+  Buffer stream(400000);
+  for (std::size_t at = 0; at + 4 <= stream.size(); at += 4) {
+    stream[at] = std::byte{0xc1};  // a tagged FPDU of 49,472 bytes, with any header
+    stream[at + 1] = std::byte{0x40};
+    stream[at + 2] = std::byte{0xc1};
+    stream[at + 3] = std::byte{0x40};
+  }
+  const Buffer good = fpdu(7, 100);
+  stream.insert(stream.end(), good.begin(), good.end());
+  reader.begin_anywhere();
+  reader.add(stream, {});
+  reader.end();
+  EXPECT_EQ(said, "F7+");
 }
 
 class Records : public testing::Test, public RecordConsumer {

@@ -22,14 +22,6 @@ bool begins_with_mpa(Bytes bytes) noexcept {
 
 }  // namespace
 
-TcpLink::TcpLink(ConnectionFact& connection, Conversation& conversation, Sink& sink, Judge& judge)
-    : connection_(connection), conversation_(conversation), sink_(sink), judge_(judge) {
-  for (int side = 0; side < 2; ++side) {
-    directions_[side].link = this;
-    directions_[side].side = side;
-  }
-}
-
 void TcpLink::end(int side) {
   Direction& direction = directions_[side];
   direction.stream.end(direction);
@@ -48,7 +40,22 @@ void TcpLink::Direction::report(RuleId id, const Where& where, std::string detai
   link->judge_.report(id, side, where, std::nullopt, std::move(detail));
 }
 
-void TcpLink::Direction::on_bytes(Bytes bytes, const Where& where, bool) {
+std::size_t TcpLink::footprint() const noexcept {
+  std::size_t size = sizeof *this;
+  for (const Direction& each : directions_) {
+    size += each.stream.footprint() + each.fpdus.footprint() + each.records.footprint();
+    size += each.start.capacity() + each.message.capacity();
+  }
+  return size;
+}
+
+// Connections of other protocols are nobody's business here.
+void TcpLink::Direction::on_other_bytes(std::uint32_t count, const Where& where) {
+  if (link->connection_.transport == Transport::kUnknown) return;
+  report(RuleId::kOtherBytes, where, fmt::format("{} bytes differ; the first ones count", count));
+}
+
+void TcpLink::Direction::on_bytes(Bytes bytes, const Where& where) {
   link->connection_.sides[side].bytes += bytes.size();
   switch (state) {
     case State::kStart:
@@ -138,7 +145,7 @@ void TcpLink::Direction::take_frame(const Where& where) {
   start.clear();
   frame->private_data = {};
   state = State::kFpdus;
-  if (!rest.empty()) on_bytes(rest, where, false);
+  if (!rest.empty()) on_bytes(rest, where);
 }
 
 void TcpLink::note_setup(Direction& direction, const Where& where) {
@@ -170,6 +177,11 @@ void TcpLink::note_setup(Direction& direction, const Where& where) {
 }
 
 void TcpLink::judge_setup(const Where& where) {
+  if (directions_[0].is_reply == directions_[1].is_reply) {
+    // Two requests, or two replies: nobody can say who is to send first.
+    judge_.report(RuleId::kBadFrame, 1, where, std::nullopt, "both sides sent the same kind");
+    return;
+  }
   is_setup_known_ = true;
   const int initiator = directions_[0].is_reply ? 1 : 0;
   const int responder = 1 - initiator;
@@ -181,9 +193,12 @@ void TcpLink::judge_setup(const Where& where) {
     judge_.report(id, responder, where, std::nullopt, std::move(detail));
   };
   if (reply.rejected) report(RuleId::kRejected);
-  if (request.crc && !reply.crc && !reply.rejected) report(RuleId::kReplyWithoutCrc);
+  const bool is_enhanced = reply.enhanced.has_value();
   if (reply.revision != request.revision && !reply.rejected) {
     report(RuleId::kRevision, fmt::format("{} for {}", reply.revision, request.revision));
+  } else if (is_enhanced != request.enhanced.has_value() && !reply.rejected) {
+    report(RuleId::kRevision,
+           is_enhanced ? "the request is not enhanced" : "the request is enhanced");
   }
   Terms& terms = conversation_.terms();
   if (request.enhanced && reply.enhanced) {
@@ -194,9 +209,10 @@ void TcpLink::judge_setup(const Where& where) {
     const std::uint32_t served = reply.enhanced->ird;
     if (served != iwarp::kReadDepthUnknown) terms.reads_accepted[initiator] = served;
   }
+  if (reply.rejected) return;
   const auto& mine = connection_.sides[initiator].private_data;
   const auto& theirs = connection_.sides[responder].private_data;
-  if (mine && !theirs && !reply.rejected) report(RuleId::kServerSilent);
+  if (mine && !theirs) report(RuleId::kServerSilent);
   for (int sender = 0; sender < 2; ++sender) {
     const auto& from = connection_.sides[sender].private_data;
     const auto& to = connection_.sides[1 - sender].private_data;

@@ -19,13 +19,26 @@ namespace rpcrdma::explain {
 
 class TcpLink {
  public:
-  TcpLink(ConnectionFact& connection, Conversation& conversation, Sink& sink, Judge& judge);
+  TcpLink(ConnectionFact& connection, Conversation& conversation, Sink& sink, Judge& judge,
+          TcpHistory& history) noexcept
+      : connection_(connection),
+        conversation_(conversation),
+        sink_(sink),
+        judge_(judge),
+        directions_{{*this, 0, history}, {*this, 1, history}} {}
 
   TcpStream& stream(int side) noexcept { return directions_[side].stream; }
   StreamConsumer& consumer(int side) noexcept { return directions_[side]; }
   // No more bytes of that side come.
   void end(int side);
   void finish();
+
+  // Returns whether both directions have another protocol, so that nothing of them is looked at.
+  bool is_other() const noexcept {
+    return directions_[0].state == State::kOther && directions_[1].state == State::kOther;
+  }
+  // Memory in bytes, roughly.
+  std::size_t footprint() const noexcept;
 
  private:
   enum class State : std::uint8_t {
@@ -38,7 +51,11 @@ class TcpLink {
   // One direction. Its methods know their side.
   class Direction : public StreamConsumer, public FpduConsumer, public RecordConsumer {
    public:
-    void on_bytes(Bytes bytes, const Where& where, bool starts_segment) override;
+    Direction(TcpLink& of, int number, TcpHistory& history) noexcept
+        : link(&of), side(number), stream(history) {}
+
+    void on_bytes(Bytes bytes, const Where& where) override;
+    void on_other_bytes(std::uint32_t count, const Where& where) override;
     void on_gap(std::uint64_t size, const Where& where) override;
     void on_fpdu(const FpduStart& start) override;
     void on_payload(Bytes bytes, std::uint32_t offset, const Where& where) override;
@@ -47,8 +64,8 @@ class TcpLink {
     void on_record(const Where& first, const Where& last, Bytes kept, std::uint64_t size,
                    bool is_whole) override;
 
-    TcpLink* link = nullptr;
-    int side = 0;
+    TcpLink* link;
+    int side;
     State state = State::kStart;
     TcpStream stream;
     FpduReader fpdus{*this};

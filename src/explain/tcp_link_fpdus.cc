@@ -37,16 +37,16 @@ RuleId rule_of(Bytes raw, iwarp::Fault fault) noexcept {
 
 void TcpLink::Direction::on_fpdu(const FpduStart& start_of) {
   fpdu = start_of;
-  message_size = fpdu.header.offset == 0 || iwarp::is_tagged(fpdu.header.opcode) ? 0 : message_size;
   if (!has_fpdu) link->judge_first_fpdu(*this, fpdu);
   link->connection_.transport = Transport::kIwarp;
   judge_start(fpdu);
   if (fpdu.fault != iwarp::Fault::kNone) return;
   const iwarp::Header& header = fpdu.header;
-  if (iwarp::is_tagged(header.opcode)) {
+  if (iwarp::is_tagged(header.opcode)) {  // also between the segments of an untagged message
     start_placed(header, fpdu.where);
     return;
   }
+  if (header.offset == 0) message_size = 0;
   judge_untagged(header, fpdu.where);
   if (header.offset == 0 || message.empty()) {
     message.clear();
@@ -111,8 +111,8 @@ void TcpLink::Direction::on_payload(Bytes bytes, std::uint32_t offset, const Whe
 void TcpLink::Direction::on_fpdu_end(const FpduEnd& end_of) {
   const bool is_judged = link->is_setup_known_ ? link->has_crc_ : has_good_crc;
   if (end_of.crc == Crc::kGood) has_good_crc = true;
-  const bool is_bad = end_of.crc == Crc::kBad || end_of.crc == Crc::kZero;
-  if (is_judged && is_bad) report(RuleId::kCrcBad, end_of.where);
+  if (is_judged && end_of.crc == Crc::kBad) report(RuleId::kCrcBad, end_of.where);
+  if (is_judged && end_of.crc == Crc::kZero) report(RuleId::kCrcMissing, end_of.where);
   if (end_of.has_pad_bits) report(RuleId::kPadBits, end_of.where);
   if (end_of.has_bad_marker) report(RuleId::kMarkerBad, end_of.where);
   if (!end_of.is_whole) is_message_whole = false;

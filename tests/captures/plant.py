@@ -54,6 +54,7 @@ class Unit:
     def __init__(self, side, time, data, is_frame=False):
         self.side, self.time, self.data, self.is_frame = side, time, bytearray(data), is_frame
         self.pad, self.flips_crc = None, False
+        self.repeats = []  # (offset, bytes) of the unit on the wire that come again behind it
 
     @property
     def opcode(self):
@@ -84,7 +85,7 @@ class Unit:
 
     def copy(self):
         made = Unit(self.side, self.time, self.data, self.is_frame)
-        made.pad, made.flips_crc = self.pad, self.flips_crc
+        made.pad, made.flips_crc, made.repeats = self.pad, self.flips_crc, list(self.repeats)
         return made
 
     def on_wire(self, has_crc):
@@ -174,6 +175,12 @@ class Connection:
         self.units.append(unit)
         return unit
 
+    def again(self, unit, skip=0, size=None):
+        """Bytes of a unit that TCP sends once more behind it; they are to be edited."""
+        data = bytearray(unit.on_wire(self.has_crc)[skip:][:size])
+        unit.repeats.append((skip, data))
+        return data
+
     def sends(self, side=None):
         return [each for each in self.units if each.is_send and side in (None, each.side)]
 
@@ -195,7 +202,8 @@ class Connection:
         """Writes raw IPv4 packets; each unit is a segment of TCP."""
         ports, sequences, packets = (40000, 20049), [1000, 5000], []
 
-        def tcp(side, flags, data=b""):
+        def tcp(side, flags, data=b"", back=0):
+            sequences[side] -= back
             header = struct.pack(">HHIIBBHHH", ports[side], ports[1 - side], sequences[side] & 0xffffffff,
                                  sequences[1 - side] & 0xffffffff if flags != 2 else 0, 0x50, flags, 0xffff, 0, 0)
             sequences[side] += len(data) + (1 if flags & 2 else 0)
@@ -206,7 +214,11 @@ class Connection:
         for side, flags in ((0, 2), (1, 18), (0, 16)):
             tcp(side, flags)
         for unit in self.units[:at_most]:
-            tcp(unit.side, 0x18, unit.on_wire(self.has_crc))
+            wire = unit.on_wire(self.has_crc)
+            tcp(unit.side, 0x18, wire)
+            for skip, data in unit.repeats:
+                tcp(unit.side, 0x18, data, back=len(wire) - skip)
+                sequences[unit.side] += len(wire) - skip - len(data)
         write_packets(path, packets, 101)
 
 

@@ -93,7 +93,7 @@ def reply_grants_no_credit(c):
     c.sends(1)[2].set(8, 0)
 
 
-@planted("V1-C6", R8166, "3.3.1", base=SIW)
+@planted("V1-C6", R8166, "3.3.3", base=SIW)
 def second_call_before_the_first_reply(c):
     move(c, c.sends(0)[1], c.sends(1)[0])
 
@@ -169,7 +169,7 @@ def requester_answers_a_reply_with_an_error(c):
     c.renumber()
 
 
-@planted("V1-E7", R8166, "4.5.2", "warning")
+@planted("V1-E7", R8166, "4.5", "warning")
 def call_is_made_again_after_err_chunk():
     c = Connection.made()
     for _ in range(2):
@@ -178,7 +178,7 @@ def call_is_made_again_after_err_chunk():
     return c
 
 
-@planted("V1-E8", R8166, "4.2.4", "warning")
+@planted("V1-E8", R8166, "4.6.1", "warning")
 def msgp_is_sent():
     c = Connection.made()
     c.send(0, header_v1(7, kind=2, lists=struct.pack(">II", 4, 100) + bytes(12)) + rpc_call(7))
@@ -186,7 +186,7 @@ def msgp_is_sent():
     return c
 
 
-@planted("V1-E9", R8166, "4.2.4", "warning", base=SIW)
+@planted("V1-E9", R8166, "4.6.2", "warning", base=SIW)
 def done_is_sent(c):
     unit = c.sends(0)[3]
     unit.set(12, 3)
@@ -199,7 +199,7 @@ def message_of_twelve_bytes(c):
     unit.fix_length()
 
 
-@planted("V1-E11", R8166, "4.5", "warning", base=SIW)
+@planted("V1-E11", R8166, "4.2.1", "warning", base=SIW)
 def reply_with_the_xid_of_nothing(c):
     unit = c.sends(1)[3]
     unit.set(0, 0xabcdef)
@@ -225,12 +225,12 @@ def position_beyond_the_message(c):
     call_with(c, "read").set(20, 0x7ffffffc)
 
 
-@planted("V1-R1", R8166, "3.4.5", base=SIW)
+@planted("V1-R1", R8166, "3.4.2", base=SIW)
 def position_in_the_header_of_the_call(c):
     call_with(c, "read").set(20, 24)
 
 
-@planted("V1-R7", R8166, "3.4.5", base=SIW)
+@planted("V1-R7", R8166, "3.4.5.2", base=SIW)
 def count_that_differs_from_the_chunk(c):
     unit = call_with(c, "read")
     at = 52 + unit.word(20) - 4
@@ -250,7 +250,7 @@ def read_segment_in_a_reply(c):
     reply.insert(20, struct.pack(">IIIQ", 28, 77, 100, 4096) + bytes(4))
 
 
-@planted("V1-R8", R8166, "3.4.5", base=SIW)
+@planted("V1-R8", R8166, "3.4.5.1", base=SIW)
 def reply_before_the_reads_are_complete(c):
     call = call_with(c, "read")
     reply = reply_to(c, call)
@@ -295,13 +295,13 @@ def returned(c):
     return call, reply_to(c, call)
 
 
-@planted("V1-W10", R8166, "4.3.2", base=SIW)
+@planted("V1-W10", R8166, "3.4.6", base=SIW)
 def returned_chunk_is_longer_than_the_one_offered(c):
     call, reply = returned(c)
     reply.set(32, call.word(32) + 4096)
 
 
-@planted("V1-W10", R8166, "4.3.2", base=SIW)
+@planted("V1-W10", R8166, "3.4.6", base=SIW)
 def returned_chunk_has_more_segments(c):
     _, reply = returned(c)
     count = reply.word(24)
@@ -309,16 +309,29 @@ def returned_chunk_has_more_segments(c):
     reply.insert(28 + 16 * count, bytes(16))
 
 
-@planted("V1-W10", R8166, "4.3.2", "note", base=SIW)
+@planted("V1-W10", R8166, "3.4.6", "note", base=SIW)
 def returned_handle_differs(c):
     _, reply = returned(c)
     reply.set(28, reply.word(28) + 1)
 
 
-@planted("V1-W5", R8166, "4.3.2", base=SIW)
+@planted("V1-W5", R8166, "3.4.6", base=SIW)
 def returned_length_is_smaller_than_what_was_written(c):
     _, reply = returned(c)
     reply.set(32, reply.word(32) - 8)
+
+
+@planted("V1-W5", R8166, "3.4.6")
+def unused_segment_is_left_out():
+    return write_connection((1000, 0), (1000,))
+
+
+@planted("V1-W5", R8166, "3.4.6")
+def write_list_is_not_returned():
+    c = write_connection((), (0, 0))
+    c.units[-1].data[20:] = header_v1(7) + rpc_reply(7)
+    c.units[-1].fix_length()
+    return c
 
 
 def write_connection(written, said, lengths=(1000, 1000)):
@@ -354,7 +367,7 @@ def result_with_a_chunk_is_inline():
     return c
 
 
-@planted("V1-W9", R8166, "3.4.6", base=SIW)
+@planted("V1-W9", R8166, "3.5.2", base=SIW)
 def write_behind_its_reply(c):
     call, reply = returned(c)
     last = max(i for i in range(c.index(reply)) if not c.units[i].is_frame and c.units[i].opcode == 0)
@@ -486,29 +499,30 @@ def length_is_smaller_than_the_header(c):
     unit.fix_length()
 
 
-@planted("M-1", R5044, "7.1", base=SIW)
-def reply_has_no_crc(c):
+@planted("M-1", R5044, "7.1.1", base=SIW)
+def fpdus_have_no_crc_although_the_initiator_asked_for_them(c):
     c.units[1].data[16] &= 0xbf
+    c.has_crc = False
 
 
-@planted("M-2", R5044, "7.1", base=SIW)
+@planted("M-2", R5044, "7.1.1", base=SIW)
 def markers_that_were_asked_for_are_missing(c):
     c.units[0].data[16] |= 0x80
 
 
-@planted("M-3", R5044, "7.1", base=SIW)
+@planted("M-3", R5044, "7.1.2", base=SIW)
 def messages_follow_a_reply_that_refuses(c):
     c.units[1].data[16] |= 0x20
 
 
-@planted("M-4", R5044, "7.1")
+@planted("M-4", R5044, "7.1.2")
 def responder_sends_first():
     c = Connection.made()
     c.send(1, header_v1(7) + rpc_call(7))
     return c
 
 
-@planted("M-6", "RFC 6581", "9")
+@planted("M-6", "RFC 6581", "10")
 def reply_has_another_revision_than_its_request():
     c = Connection.made(mpa_frame(0, private_data(), revision=2), mpa_frame(1, private_data(), revision=1, flags=0x40))
     c.send(0, header_v1(7) + rpc_call(7))
@@ -525,9 +539,47 @@ def peer_to_peer_without_a_ready_to_receive_message(c):
     c.units[1].data[20] |= 0x80
 
 
-@planted("M-FRAME", R5044, "7.1", base=SIW)
+@planted("M-6", "RFC 6581", "10")
+def reply_to_an_enhanced_request_is_not_enhanced():
+    c = Connection.made(None, mpa_frame(1, private_data(), revision=2, flags=0x40))
+    c.send(0, header_v1(7) + rpc_call(7))
+    return c
+
+
+@planted("RDMAP-ORD", R5040, "5.2.2")
+def read_of_a_peer_that_accepts_none():
+    c = long_call(100)
+    for unit in c.units[:2]:
+        unit.data[20:24] = bytes(4)
+    request = struct.pack(">BBIIII", 0x41, 0x41, 0, 1, 1, 0) + struct.pack(">IQIIQ", 9, 0, 100, 0x55, 0x1000)
+    c.units.append(plant.Unit(1, 0, struct.pack(">H", len(request)) + request))
+    return c
+
+
+@planted("M-FRAME", R5044, "7.1.1")
+def both_sides_send_a_request():
+    c = Connection.made(None, mpa_frame(0, private_data()))
+    c.units[1].side = 1
+    return c
+
+
+@planted("M-FRAME", R5044, "7.1.1", base=SIW)
 def private_data_is_longer_than_allowed(c):
     struct.pack_into(">H", c.units[0].data, 18, 600)
+
+
+# TCP: segments that come again.
+@planted("TCP-AGAIN", "RFC 9293", "3.4", base=SIW)
+def retransmission_brings_other_bytes(c):
+    unit = c.sends(0)[3]
+    again = c.again(unit)
+    again[60] ^= 0xff
+
+
+@planted("TCP-AGAIN", "RFC 9293", "3.4", base=SIW)
+def part_of_a_segment_comes_again_with_other_bytes(c):
+    again = c.again(c.sends(0)[3], skip=16, size=24)
+    again[8] ^= 1
 
 
 # DDP and RDMAP.
@@ -561,13 +613,13 @@ def send_on_queue_one(c):
     c.sends(0)[3].data[11] = 1
 
 
-@planted("DDP-MSN", R5041, "5.2", base=SIW)
+@planted("DDP-MSN", R5041, "4.3", base=SIW)
 def number_is_left_out(c):
     unit = c.sends(0)[3]
     struct.pack_into(">I", unit.data, 12, struct.unpack_from(">I", unit.data, 12)[0] + 1)
 
 
-@planted("DDP-MO", R5041, "5.3", base=SIW)
+@planted("DDP-MO", R5041, "5.2", base=SIW)
 def offset_in_a_message_of_one_segment(c):
     c.sends(0)[3].data[19] = 8
 
@@ -591,7 +643,7 @@ def response_jumps(c):
     struct.pack_into(">Q", responses[1].data, 8, offset + 64)
 
 
-@planted("RDMAP-ORD", R5040, "6.2")
+@planted("RDMAP-ORD", R5040, "5.2.2")
 def more_reads_than_the_peer_accepts():
     c = Connection.made(mpa_frame(0, private_data(), ird=1), mpa_frame(1, private_data(), ord_=1))
     lists = struct.pack(">IIIIQI", 1, 0, 0x55, 4000, 0x1000, 0) + bytes(8)
@@ -611,7 +663,7 @@ def message_behind_a_terminate(c):
 
 
 # RFC 8167.
-@planted("B-1", "RFC 8167", "4.2", base=SIW)
+@planted("B-1", "RFC 8167", "6", base=SIW)
 def server_calls_a_client_of_nfs_version_3(c):
     made = c.sends(1)[3].copy()
     made.data[20:] = header_v1(0x99) + rpc_call(0x99, 0x40000000, 1, 1)
@@ -629,18 +681,18 @@ def backward(*messages):
     return c
 
 
-@planted("B-2", "RFC 8167", "5.2")
+@planted("B-2", "RFC 8167", "4.1")
 def second_backward_call_before_the_first_reply():
     return backward(*[(1, header_v1(xid) + rpc_call(xid, 0x40000000, 1, 1)) for xid in (5, 6)])
 
 
-@planted("B-4", "RFC 8167", "5.3")
+@planted("B-4", "RFC 8167", "5.3", "note")
 def backward_call_with_a_chunk():
     chunk = struct.pack(">IIIIIQ", 0, 1, 1, 0x60, 100, 0x1000) + bytes(8)
     return backward((1, header_v1(5, lists=chunk) + rpc_call(5, 0x40000000, 1, 1)))
 
 
-@planted("B-7", "RFC 8167", "5.2")
+@planted("B-7", "RFC 8167", "4.1")
 def backward_reply_grants_nothing():
     return backward((1, header_v1(5) + rpc_call(5, 0x40000000, 1, 1)), (0, header_v1(5, credits=0) + rpc_reply(5)))
 
@@ -668,7 +720,7 @@ def done_without_a_read_list():
     return old((0, header_v1(7) + rpc_call(7, 400, 1, 1)), (1, header_v1(7) + rpc_reply(7)), (0, header_v1(7, kind=3)))
 
 
-@planted("H-D5", "RFC 5666", "3.3", "warning")
+@planted("H-D5", "RFC 5666", "3.8", "warning")
 def server_with_read_lists_grants_one_credit():
     return old((0, header_v1(7) + rpc_call(7, 400, 1, 1)),
                (1, header_v1(7, credits=1, lists=READ_LIST) + rpc_reply(7)), (0, header_v1(7, kind=3)))
@@ -799,21 +851,21 @@ def sequence_number_of_the_body_differs(c):
     unit.set(at, unit.word(at) + 1)
 
 
-@planted("G-61", R8166, "8.2.2.1", base=GSS)
+@planted("G-61", R8166, "8.2.2.3", base=GSS)
 def chunk_in_a_protected_call(c):
     unit = next(each for each in c.sends(0) if words(each, 12, 16, 20, 24) == [0, 0, 0, 0] and each.word(52) == 6 and each.word(72) == 2)
     unit.set(20, 1)
     unit.insert(24, struct.pack(">IIIQI", 1, 0x60, 100, 0x1000, 0))
 
 
-@planted("U-1", "RFC 8267", "2", base=SIW)
+@planted("U-1", "RFC 8267", "4", base=SIW)
 def two_write_chunks(c):
     unit = call_with(c, "write")
     count = unit.word(24)
     unit.insert(28 + 16 * count, struct.pack(">IIIIQ", 1, 1, 0x61, 100, 0x9000))
 
 
-@planted("U-3", "RFC 8267", "2", "warning", base=SIW)
+@planted("U-3", "RFC 8267", "4", "warning", base=SIW)
 def write_chunk_is_smaller_than_the_count(c):
     unit = next(each for each in c.sends(0) if words(each, 12, 16, 20) == [0, 0, 1] and len(each.data) > 150 and each.word(32) > 30000)
     unit.set(len(unit.data) - 24, 70000)
