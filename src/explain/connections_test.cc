@@ -1,0 +1,78 @@
+// Captures of many connections: memory is bounded in all, and those that were silent longest go.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "explain/decoder.h"
+#include "iwarp/byte_order.h"
+
+namespace rpcrdma::explain {
+namespace {
+
+using Buffer = std::vector<std::byte>;
+
+class Ends : public Sink {
+ public:
+  void on_connection(const ConnectionFact& connection) override {
+    ended.push_back(connection.sides[0].endpoint.port);
+  }
+  std::vector<std::uint32_t> ended;
+};
+
+class Captures : public testing::Test {
+ protected:
+  // IPv4 with TCP from this port to port 20049.
+  void add(std::uint16_t port, std::uint32_t sequence, Bytes payload, unsigned flags = 0x18) {
+    Buffer data(40);
+    data[0] = std::byte{0x45};
+    iwarp::store16(data.data() + 2, static_cast<std::uint16_t>(40 + payload.size()));
+    data[9] = std::byte{6};
+    iwarp::store32(data.data() + 12, 0x0a000001);
+    iwarp::store32(data.data() + 16, 0x0a000002);
+    iwarp::store16(data.data() + 20, port);
+    iwarp::store16(data.data() + 22, 20049);
+    iwarp::store32(data.data() + 24, sequence);
+    data[32] = std::byte{0x50};
+    data[33] = static_cast<std::byte>(flags);
+    data.insert(data.end(), payload.begin(), payload.end());
+    decoder.add({{++packets, 0}, LinkType::kRaw, data, static_cast<std::uint32_t>(data.size())});
+  }
+  // A record of ONC RPC, so that the connection is reported.
+  static Buffer record() {
+    Buffer out(48);
+    iwarp::store32(out.data(), 0x80000000U + 44);
+    iwarp::store32(out.data() + 12, 2);
+    return out;
+  }
+
+  Ends sink;
+  Decoder decoder{sink, {.connections_max = 1000, .memory_max = std::size_t{4} << 20U}};
+  std::uint64_t packets = 0;
+};
+
+TEST_F(Captures, GiveUpTheConnectionsThatWereSilentLongestWhenAllTakeTooMuch) {
+  const Buffer piece(60000, std::byte{7});
+  for (std::uint16_t port = 1; port <= 200; ++port) {
+    add(port, 0, {}, 2);
+    add(port, 1, record());
+    add(port, 100, piece);  // waits behind a hole
+  }
+  ASSERT_FALSE(sink.ended.empty());
+  EXPECT_LT(sink.ended.size(), 200U);
+  for (const std::uint32_t port : sink.ended) EXPECT_LE(port, 190U);
+  decoder.finish();
+  EXPECT_EQ(sink.ended.size(), 200U);
+}
+
+TEST_F(Captures, KeepOneConnectionHoweverMuchItTakes) {
+  const Buffer piece(60000, std::byte{7});
+  add(1, 0, {}, 2);
+  add(1, 1, record());
+  for (std::uint32_t i = 0; i < 100; ++i) add(1, 100 + i * 70000, piece);
+  EXPECT_TRUE(sink.ended.empty());
+  decoder.finish();
+  EXPECT_EQ(sink.ended.size(), 1U);
+}
+
+}  // namespace
+}  // namespace rpcrdma::explain
