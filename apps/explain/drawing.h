@@ -3,7 +3,6 @@
 #define RPCRDMA_APPS_EXPLAIN_DRAWING_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -22,25 +21,12 @@ std::string draw_svg_call(const rpcrdma::explain::CallFact& call,
 // Puts drawings into a file of their own.
 std::string frame_svg(const std::string& drawings, std::uint32_t height);
 
-// A page of HTML that needs no network: calls as rows, which show their ladders when clicked.
-class Page {
- public:
-  explicit Page(std::size_t calls_max) : calls_max_(calls_max) {}
-
-  void add(const rpcrdma::explain::CallFact& call,
-           const rpcrdma::explain::ConnectionFact& connection, std::int64_t start);
-  void add(const rpcrdma::explain::Finding& finding);
-  // `filtered`: calls that the filters left out.
-  std::string text(std::uint64_t filtered) const;
-  std::uint64_t left_out() const noexcept { return left_out_; }
-
- private:
-  std::size_t calls_max_;
-  // By what they matter: faulty ones first, then the slowest.
-  std::multimap<std::pair<int, std::int64_t>, std::string> rows_;
-  std::vector<std::string> findings_;
-  std::uint64_t left_out_ = 0, findings_left_out_ = 0;
-};
+// The pieces of a ladder, for other ways to draw it.
+std::string step_text(const rpcrdma::explain::StepFact& step,
+                      const rpcrdma::explain::CallFact& call);
+std::string packets_text(const rpcrdma::explain::StepFact& step);
+// The reasons, below the ladder.
+std::vector<std::string> notes_of(const rpcrdma::explain::CallFact& call);
 
 }  // namespace explaining
 

@@ -11,7 +11,7 @@ std::string json_string(std::string_view text) {
     if (each == '"' || each == '\\') {
       out += '\\';
       out += each;
-    } else if (code < 0x20 || code >= 0x7f) {
+    } else if (code < 0x20 || code == 0x7f) {
       out += fmt::format("\\u{:04x}", code);
     } else {
       out += each;

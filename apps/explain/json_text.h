@@ -9,7 +9,7 @@
 
 namespace explaining {
 
-// Returns the text in quotes; bytes that are no printable ASCII are escaped.
+// Returns the text, which is UTF-8, in quotes.
 std::string json_string(std::string_view text);
 // Escapes for the contents and the attributes of HTML and SVG.
 std::string escaped(std::string_view text);

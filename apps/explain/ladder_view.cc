@@ -10,6 +10,7 @@
 #include "explain/call_filter.h"
 #include "explain/drawing.h"
 #include "explain/names.h"
+#include "explain/page.h"
 #include "explain/text_rows.h"
 #include "explain/view.h"
 
@@ -83,7 +84,9 @@ class LadderView : public ShownView {
     print_line("");
   }
 
-  void on_finding(const Finding& finding, const ConnectionFact&) override { page_.add(finding); }
+  void on_finding(const Finding& finding, const ConnectionFact& connection) override {
+    page_.add(finding, connection);
+  }
 
   void finish(const rpcrdma::explain::Decoder::Counts&) override {
     if (!settings_.html.empty()) write_file(settings_.html, page_.text(filtered_));

@@ -33,7 +33,10 @@ class Element {
   remove() { this.parent.children.splice(this.index, 1); }
 }
 
-const known = {rows: new Element(), filter: new Element(), rules: new Element(), about: new Element()};
+const known = {};
+for (const id of ['rows', 'filter', 'rules', 'about', 'broken', 'more']) known[id] = new Element();
+global.window = global;
+global.location = {hash: ''};
 global.document = {
   createElement: (name) => new Element(name),
   createElementNS: (_, name) => new Element(name),
