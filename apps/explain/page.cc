@@ -107,7 +107,7 @@ svg{display:block}svg text{font:12px sans-serif}
 <tbody id="rows"></tbody></table><p id="more"></p>
 <script>
 )";
-constexpr const char* kPageScript = R"(
+constexpr const char* kLadderScript = R"(
 const el=(n,t,c)=>{
   const e=document.createElement(n);
   if(t!==undefined)e.textContent=t;
@@ -136,8 +136,10 @@ function ladder(call){
     s.append(svg('text',{x:L-10,y:y+4,'text-anchor':'end'},step.t.toFixed(6)));
     s.append(svg('text',{x:R+10,y:y+4},step.p))}
   for(const x of [L,R])s.append(svg('line',{x1:x,y1:top,x2:x,y2:y+12,stroke:'#8c959f'}));
-  return s}
-const rows=by('rows'),filter=by('filter'),shownMax=2000;
+  return s;
+}
+)";
+constexpr const char* kRowsScript = R"(const rows=by('rows'),filter=by('filter'),shownMax=2000;
 function toggle(row,call){
   const next=row.nextSibling;
   if(next&&next.className==='ladder'){next.remove();return}
@@ -146,7 +148,8 @@ function toggle(row,call){
   cell.append(ladder(call));
   for(const w of call.w)cell.append(el('p',w,'note'));
   more.append(cell);
-  row.after(more)}
+  row.after(more);
+}
 function act(row,what){
   row.tabIndex=0;
   row.onclick=what;
@@ -235,7 +238,8 @@ std::string Page::text(std::uint64_t filtered) const {
   if (left_out_ != 0) about += fmt::format("; {} quicker ones are left out", left_out_);
   if (filtered != 0) about += fmt::format("; the filters left {} out", filtered);
   if (groups_left_out_ != 0) about += fmt::format("; {} findings are left out", groups_left_out_);
-  return out + "];\nconst about=" + for_script(json_string(about)) + ";\n" + kPageScript;
+  return out + "];\nconst about=" + for_script(json_string(about)) + ";\n" + kLadderScript +
+         kRowsScript;
 }
 
 }  // namespace explaining

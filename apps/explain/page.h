@@ -27,7 +27,7 @@ class Page {
   std::uint64_t left_out() const noexcept { return left_out_; }
 
  private:
-  // Of a rule that a side broke, the first time.
+  // A rule that a side broke: the first time, and how often.
   struct Group {
     rpcrdma::explain::Finding first;
     std::string side;
