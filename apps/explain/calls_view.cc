@@ -30,6 +30,18 @@ std::string gap_text(const ConnectionFact& connection) {
   return out;
 }
 
+// Says what was there instead of RPC.
+std::string nothing_text(const rpcrdma::explain::Decoder::Counts& counts) {
+  std::string out =
+      fmt::format("{} packets, and no connection with RPC among them", grouped(counts.packets));
+  if (counts.unknown_links != 0) {
+    out += fmt::format("; {} have a link type that explain does not read",
+                       grouped(counts.unknown_links));
+  }
+  if (counts.fragments != 0) out += fmt::format("; {} are fragments", grouped(counts.fragments));
+  return out;
+}
+
 class CallsView : public ShownView {
  public:
   explicit CallsView(const Settings& settings) : settings_(settings) {}
@@ -44,6 +56,7 @@ class CallsView : public ShownView {
   }
 
   void on_connection(const ConnectionFact& connection) override {
+    ++connections_;
     if (settings_.is_json) return;
     std::string line = fmt::format(
         "#{} {} and {}, {}: {} calls, {} answered", connection.number,
@@ -55,14 +68,15 @@ class CallsView : public ShownView {
     print_line(line);
   }
 
-  void finish(const rpcrdma::explain::Decoder::Counts&) override {
-    if (settings_.is_json || filtered_ == 0) return;
-    print_line(fmt::format("{} calls are left out by the filters", filtered_));
+  void finish(const rpcrdma::explain::Decoder::Counts& counts) override {
+    if (settings_.is_json) return;
+    if (connections_ == 0) print_line(nothing_text(counts));
+    if (filtered_ != 0) print_line(fmt::format("{} calls are left out by the filters", filtered_));
   }
 
  private:
   Settings settings_;
-  std::uint64_t filtered_ = 0;
+  std::uint64_t filtered_ = 0, connections_ = 0;
 };
 
 // Every message on the wire as one object a line, for programs that compare.

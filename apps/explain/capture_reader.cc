@@ -10,6 +10,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace explaining {
 namespace {
@@ -26,6 +27,13 @@ constexpr std::size_t kInterfacesMax = 65536;
 constexpr std::uint32_t kPcapMicro = 0xa1b2c3d4, kPcapNano = 0xa1b23c4d;
 constexpr std::uint32_t kSection = 0x0a0d0d0a, kSectionOrder = 0x1a2b3c4d;
 constexpr std::uint32_t kInterfaceBlock = 1, kOldPacket = 2, kSimplePacket = 3, kEnhancedPacket = 6;
+
+// Files that a program has compressed, and how they begin.
+struct Packed {
+  std::string_view magic, program;
+};
+constexpr std::array<Packed, 4> kPacked{
+    {{"\x1f\x8b", "gzip"}, {"\xfd\x37zXZ", "xz"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"BZh", "bzip2"}}};
 
 std::uint32_t native32(Bytes bytes, std::size_t at) noexcept {
   std::uint32_t value = 0;
@@ -48,9 +56,22 @@ CaptureReader::CaptureReader(const std::string& path, int stop)
     return;
   }
   (void)::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
-  if (!start() && problem_.empty() && !is_stopped_) {
-    problem_ = fmt::format("{} is no capture: it begins neither as pcap nor as pcapng", name_);
+  if (!start() && problem_.empty() && !is_stopped_) problem_ = why_not();
+}
+
+// Says why the file is no capture.
+std::string CaptureReader::why_not() const {
+  const Bytes head(buffer_.data() + begin_, end_ - begin_);
+  if (head.empty()) return fmt::format("{} is empty", name_);
+  for (const Packed& each : kPacked) {
+    const std::string_view magic = each.magic;
+    if (head.size() < magic.size() || std::memcmp(head.data(), magic.data(), magic.size()) != 0) {
+      continue;
+    }
+    return fmt::format("{} is compressed: {} -dc {} | rpcrdma explain -", name_, each.program,
+                       name_);
   }
+  return fmt::format("{} is no capture: it begins neither as pcap nor as pcapng", name_);
 }
 
 CaptureReader::~CaptureReader() {
@@ -188,9 +209,10 @@ bool CaptureReader::next_pcapng(Packet& packet) {
     const std::uint32_t kind = is_swapped_ ? __builtin_bswap32(type) : type;
     const std::uint32_t size = word(head, 4);
     if (size < kFrame || size % 4 != 0) return cut("the length of a block is impossible");
-    const bool is_used = type == kSection || kind == kInterfaceBlock || kind == kOldPacket ||
-                         kind == kSimplePacket || kind == kEnhancedPacket;
+    const bool is_packet = kind == kOldPacket || kind == kSimplePacket || kind == kEnhancedPacket;
+    const bool is_used = type == kSection || kind == kInterfaceBlock || is_packet;
     if (!is_used || size > kBufferSize) {
+      if (is_packet) ++packets_;  // as other tools count, who read it
       if (!skip(size)) return cut("a block is incomplete");
       continue;
     }

@@ -29,6 +29,8 @@ class CaptureReader {
   // Says why the file could not be opened, or not be read to its end; empty: all of it was read.
   const std::string& problem() const noexcept { return problem_; }
   std::uint64_t bytes_read() const noexcept { return bytes_read_; }
+  // Returns whether the descriptor `stop` ended the capture.
+  bool was_stopped() const noexcept { return is_stopped_; }
   // Returns whether more can be had without waiting, as far as is known without asking.
   bool has_buffered() const noexcept { return begin_ != end_; }
 
@@ -54,6 +56,7 @@ class CaptureReader {
   std::uint16_t half(rpcrdma::Bytes bytes, std::size_t at) const noexcept;
   bool cut(const std::string& what);
   bool waits_in_vain();
+  std::string why_not() const;
 
   int descriptor_ = -1, stop_ = -1;
   bool is_open_here_ = false;

@@ -1,5 +1,7 @@
 #include "explain/explain.h"
 
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -93,6 +95,10 @@ Result explain(const Settings& settings) {
   decoder.finish();
   view->finish(decoder.counts());
   outcome.problem = reader.problem();
+  if (reader.was_stopped() && !is_live) {
+    outcome.problem = fmt::format("{} was read up to packet {}: interrupted", settings.file,
+                                  decoder.counts().packets);
+  }
   outcome.errors = view->errors();
   return outcome;
 }

@@ -97,13 +97,18 @@ class SummaryView : public ShownView {
   }
   void on_connection(const ConnectionFact& connection) override {
     constexpr std::size_t kConnectionsMax = 10000;
+    ++all_connections_;
     if (connections_.size() < kConnectionsMax) connections_.push_back(connection);
   }
   void finish(const rpcrdma::explain::Decoder::Counts& counts) override {
     if (settings_.is_json) return print_json(counts);
     print_line(
-        fmt::format("{} packets, {} connections", grouped(counts.packets), connections_.size()));
+        fmt::format("{} packets, {} connections", grouped(counts.packets), all_connections_));
     for (const ConnectionFact& each : connections_) print_connection(each);
+    if (all_connections_ > connections_.size()) {
+      print_line(fmt::format("{} more connections are left out",
+                             grouped(all_connections_ - connections_.size())));
+    }
     for (const auto& [name, each] : figures_) print_figures(name, each);
     if (!slow_.empty()) print_line("slowest calls:");
     for (const CallFact& each : slow_) {
@@ -261,7 +266,7 @@ class SummaryView : public ShownView {
 
   void print_json(const rpcrdma::explain::Decoder::Counts& counts) const {
     JsonObject all;
-    all.number("packets", counts.packets).number("connections", connections_.size());
+    all.number("packets", counts.packets).number("connections", all_connections_);
     std::string procedures = "[";
     for (const auto& [name, each] : figures_) {
       JsonObject object;
@@ -325,7 +330,7 @@ class SummaryView : public ShownView {
   std::array<std::uint64_t, 3> chunks_answered_{}, chunks_open_{};
   std::uint64_t answered_ = 0;
   std::array<std::uint64_t, 3> findings_{};
-  std::uint64_t filtered_ = 0;
+  std::uint64_t filtered_ = 0, all_connections_ = 0;
 };
 
 }  // namespace

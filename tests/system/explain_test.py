@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 """`rpcrdma explain` on captures of Linux: calls and forms, views, filters, files that are cut, shuffled or begin in the middle."""
+import bz2
 import collections
+import fcntl
+import gzip
 import json
+import lzma
+import os
 import pathlib
 import random
 import re
@@ -11,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 import command_fixture
@@ -205,6 +211,68 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("is no capture", result.stderr)
         self.assertEqual(explain(self.folder / "none").returncode, 1)
+
+    def test_files_that_are_no_capture_are_refused_with_the_reason(self):
+        data = self.capture(SIW).read_bytes()
+        files = {
+            "empty": (b"", "is empty$"),
+            "text": (b"a text\n", "is no capture: it begins neither as pcap nor as pcapng$"),
+            "a.gz": (gzip.compress(data), "a.gz is compressed: gzip -dc .*a.gz | rpcrdma explain -$"),
+            "a.xz": (lzma.compress(data), "a.xz is compressed: xz -dc .*a.xz | rpcrdma explain -$"),
+            "a.bz2": (bz2.compress(data), "a.bz2 is compressed: bzip2 -dc .*a.bz2 | rpcrdma explain -$"),
+            "a.zst": (b"\x28\xb5\x2f\xfd" + bytes(100), "a.zst is compressed: zstd -dc .*a.zst | rpcrdma explain -$"),
+        }
+        for name, (content, why) in files.items():
+            with self.subTest(name):
+                path = self.folder / name
+                path.write_bytes(content)
+                result = explain(path)
+                self.assertEqual((result.returncode, result.stdout), (1, ""))
+                self.assertRegex(result.stderr.rstrip(), "^rpcrdma: .*" + why.replace("|", r"\|"))
+        for name, why in {self.folder: "Is a directory", self.folder / "none": "No such file", "/dev/zero": "is no capture",
+                          "/dev/null": "is empty"}.items():
+            with self.subTest(name):
+                result = explain(name)
+                self.assertEqual((result.returncode, result.stdout), (1, ""))
+                self.assertIn(why, result.stderr)
+
+    def test_capture_without_rpc_says_so(self):
+        path = self.written([(0, bytes(60))])
+        self.assertEqual(explain(path).stdout, "1 packets, and no connection with RPC among them\n")
+        path = self.written([(0, bytes(60))], 105)
+        self.assertEqual(explain(path).stdout, "1 packets, and no connection with RPC among them; "
+                                               "1 have a link type that explain does not read\n")
+        path = self.written([])
+        self.assertEqual(explain(path).stdout, "0 packets, and no connection with RPC among them\n")
+        self.assertEqual(explain("--json", path).stdout, "")
+
+    def test_output_that_nobody_takes_ends_the_command(self):
+        with open("/dev/full", "w") as full:
+            for view in ("calls", "frames", "check", "summary", "ladder"):
+                with self.subTest(view):
+                    result = subprocess.run([command_fixture.COMMAND, "explain", view, self.capture(CRC)], stdout=full,
+                                            stderr=subprocess.PIPE, text=True, check=False)
+                    self.assertEqual(result.returncode, 1)
+                    self.assertRegex(result.stderr, "^rpcrdma: standard output: .+")
+        with subprocess.Popen([command_fixture.COMMAND, "explain", "frames", self.capture(CRC)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as piped:
+            piped.stdout.readline()
+            piped.stdout.close()
+            self.assertEqual(piped.stderr.read(), b"")
+            self.assertEqual(piped.wait(timeout=command_fixture.BOUND_S), -signal.SIGPIPE)
+
+    def test_interrupted_file_says_how_far_it_was_read(self):
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        with subprocess.Popen([command_fixture.COMMAND, "explain", fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            with open(fifo, "wb") as writer:
+                writer.write(self.capture(CRC).read_bytes()[:40000])
+                writer.flush()
+                command_fixture.wait_until(lambda: struct.unpack("i", fcntl.ioctl(writer, termios.FIONREAD, bytes(4)))[0] == 0)
+                running.send_signal(signal.SIGINT)
+                _, errors = running.communicate(timeout=command_fixture.BOUND_S)
+        self.assertRegex(errors.decode(), r"fifo was read up to packet \d+: interrupted\n$")
+        self.assertEqual(running.returncode, 0)
 
     def test_packets_out_of_order_give_the_same_calls(self):
         packets = list(plant.packets_of(plant.FOLDER / CRC))
