@@ -78,6 +78,7 @@ void RoceLink::add(int side, const RocePacket& packet, const Where& where) {
   sink_.on_frame(frame);
   if (is_response(packet.kind())) {
     judge_acknowledge(side, packet, where);
+    drop_passed_reads(side, packet, where);
     if (packet.kind() != RoceOpcode::kAcknowledge) add_response(side, packet, where);
     return;
   }
@@ -222,16 +223,33 @@ void RoceLink::add_read(int side, const RocePacket& packet, const Where& where) 
   conversation_.on_read({side, where, packet.psn, 0, packet.length, packet.key, packet.address});
 }
 
-void RoceLink::add_response(int side, const RocePacket& packet, const Where& where) {
+// A responder answers in the order of the requests. So responses to RDMA Reads in front of the
+// request that this packet answers are missing.
+void RoceLink::drop_passed_reads(int side, const RocePacket& packet, const Where& where) {
   auto& reads = directions_[1 - side].reads;
-  auto at = std::find_if(reads.begin(), reads.end(), [&](const OpenRead& each) {
+  const bool is_acknowledgement = packet.kind() == RoceOpcode::kAcknowledge;
+  while (!reads.empty()) {
+    const OpenRead& first = reads.front();
+    const std::int32_t ahead = distance(first.psn, packet.psn);
+    const bool is_behind = first.count != 0 && ahead >= static_cast<std::int32_t>(first.count);
+    if (!is_behind && !(is_acknowledgement && ahead > 0)) return;
+    ++connection_.sides[side].gaps;
+    report(RuleId::kPsnGap, side, where,
+           fmt::format("the last responses to the RDMA Read {} are missing", first.psn));
+    conversation_.on_missing();
+    reads.pop_front();
+  }
+}
+
+void RoceLink::add_response(int side, const RocePacket& packet, const Where& where) {
+  if (path_mtu_ == 0 && packet.kind() == RoceOpcode::kResponseFirst) path_mtu_ = packet.size;
+  auto& reads = directions_[1 - side].reads;
+  const auto at = std::find_if(reads.begin(), reads.end(), [&](const OpenRead& each) {
     const std::int32_t ahead = distance(each.psn, packet.psn);
     constexpr std::int32_t kReach = 0x10000;
     return ahead >= 0 && ahead < (each.count == 0 ? kReach : static_cast<std::int32_t>(each.count));
   });
   if (at == reads.end()) return;  // of a Read that is complete, again
-  // Responses come in the order of their requests: those in front of this one are lost.
-  at = reads.erase(reads.begin(), at);
   const std::int32_t ahead = distance(at->next, packet.psn);
   if (ahead < 0) {
     ++connection_.sides[side].retransmitted;

@@ -54,6 +54,7 @@ class RoceLink {
   void add_send(int side, const RocePacket& packet, const Where& where);
   void add_write(int side, const RocePacket& packet, const Where& where);
   void add_read(int side, const RocePacket& packet, const Where& where);
+  void drop_passed_reads(int side, const RocePacket& packet, const Where& where);
   void add_response(int side, const RocePacket& packet, const Where& where);
   void judge_acknowledge(int side, const RocePacket& packet, const Where& where);
   void report(RuleId id, int side, const Where& where, std::string detail = {}) {
