@@ -27,6 +27,7 @@ struct CallRecord {
   std::uint64_t gaps_before = 0;  // of the connection, when the record was made
   std::uint32_t open_reads = 0;   // RDMA Reads of its chunks that are not complete
   std::size_t footprint = 0;      // bytes, roughly
+  bool has_late_head = false;     // bytes of its Long reply came before the Call, and are not kept
   bool is_counted = false;        // among the Calls whose grants are in force
   bool awaits_done = false;
   bool has_write_fault = false;  // a Write that missed its chunk was reported

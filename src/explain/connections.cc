@@ -114,6 +114,7 @@ void TcpConnection::add(const Segment& segment) {
     TcpLink& link = parts().link;
     link.stream(side).add(first, segment.payload, segment.size, segment.where, link.consumer(side));
   }
+  if (segment.flags.fin && parts_) parts_->link.stream(side).note_fin();
   if (segment.flags.ack && parts_) {
     TcpLink& link = parts_->link;
     link.stream(1 - side).acknowledge(segment.acknowledged, link.consumer(1 - side));

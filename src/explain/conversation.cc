@@ -359,7 +359,8 @@ void Conversation::fill_reply(CallRecord& call, MessageFact&& message, Bytes pay
   fact.outcome = Outcome::kAnswered;
   fact.reply_form = terms_.is_record ? Form::kRecord : form_of_reply(fact.reply);
   const bool is_long = is_type(fact.reply, MessageType::kNoMsg);
-  const Bytes rpc = is_long ? Bytes(call.reply_head) : payload;
+  const Bytes head = call.has_late_head ? Bytes() : Bytes(call.reply_head);
+  const Bytes rpc = is_long ? head : payload;
   RpcFault fault = RpcFault::kNone;
   if (!rpc.empty()) fault = read_rpc_reply(rpc, fact);
   fact.reply_size = fact.reply.inline_size() + length_of(fact.reply.reply_chunk);
@@ -371,9 +372,6 @@ void Conversation::fill_reply(CallRecord& call, MessageFact&& message, Bytes pay
     rules_.report(RuleId::kVersionUnanswered, fact.reply);
   }
   note_step(fact, StepFact::Kind::kReply, fact.reply.side, fact.reply.first, fact.reply.size);
-  if (terms_.is_complete && call.open_reads != 0) {
-    rules_.report(RuleId::kReadAfterReply, fact.reply, "a Read of the Call is not complete");
-  }
   const std::size_t results_at = rpc.empty() ? 0 : results_offset(rpc);
   if (shared_.keeps_bodies && results_at != 0) keep_body(rpc.subspan(results_at), fact.results);
   rules_.judge_reply(call, terms_, results_at == 0 ? Bytes() : rpc.subspan(results_at), results_at);
@@ -501,7 +499,9 @@ void Conversation::deliver(CallRecord& call) {
   for (auto& reads : open_reads_) {
     if (call.open_reads == 0) break;
     for (OpenRead& read : reads) {
-      if (read.call == &call) read.call = nullptr;
+      if (read.call != &call) continue;
+      read.call = nullptr;
+      if (fact.has_reply && !read.is_of_reply) read.reply = fact.reply;
     }
   }
   long_head_ = nullptr;
@@ -534,6 +534,7 @@ void Conversation::end(bool has_connection_ended) {
   if (has_connection_ended) note_lost();
   drop_orphans(terms_.sends[0] + terms_.sends[1]);
   judge_foreign(terms_.sends[0] + terms_.sends[1]);
+  for (int side = 0; side < 2; ++side) drop_reads(side, open_reads_[side].size());
   for (int caller = 0; caller < 2; ++caller) {
     if (pending_[caller] != 0 && terms_.is_complete) {
       judge_.report(RuleId::kXcharPending, 1 - caller, connection_.last, std::nullopt, {});

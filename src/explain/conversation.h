@@ -110,7 +110,8 @@ class Conversation {
   struct OpenRead {
     ReadFact fact;
     std::uint64_t received = 0;
-    CallRecord* call = nullptr;  // null: unknown, or answered
+    CallRecord* call = nullptr;        // null: unknown, or answered
+    std::optional<MessageFact> reply;  // that came before the Read was complete
     std::uint64_t stream_offset = 0;
     bool is_long = false, is_of_reply = false;
   };
@@ -123,10 +124,13 @@ class Conversation {
     std::vector<std::byte> payload;
     std::uint64_t sends;  // of the connection, when it came
   };
-  // An operation on memory that no call offers. Its Call may only be late, as that of a reply.
+  // An operation on memory that no call offers, or a response to no request. What it belongs to may
+  // only be late, as the Call of a reply.
   struct Foreign {
+    enum class Kind : std::uint8_t { kWrite, kRead, kResponse };
     PlacedFact placed;
-    bool is_write;
+    Kind kind;
+    RuleId rule;  // that is broken if nothing comes
     std::uint64_t sends;
   };
   struct Refused {
@@ -156,8 +160,12 @@ class Conversation {
   void deliver(CallRecord& call);
   void drop_oldest(int caller);
   void learn_client(int caller) noexcept;
-  void judge_unknown(const PlacedFact& placed, bool is_write);
-  void forgive_foreign(const CallRecord& call);
+  void judge_unknown(const PlacedFact& placed, Foreign::Kind kind);
+  void keep_foreign(const PlacedFact& placed, Foreign::Kind kind, RuleId rule);
+  void forgive_foreign(CallRecord& call);
+  void note_read(const Offered& offered, OpenRead& read);
+  void judge_early_reply(const OpenRead& read);
+  void take_early_responses(const ReadFact& read);
   void judge_foreign(std::uint64_t sends_min);
   void note_write(CallRecord& call, const Offered& offered, const PlacedFact& write);
 

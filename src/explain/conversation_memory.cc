@@ -19,37 +19,90 @@ void note_step(CallFact& call, StepFact::Kind kind, int side, const Where& where
                std::uint64_t bytes);
 
 // Bytes that belong to no call of now.
-void Conversation::judge_unknown(const PlacedFact& placed, bool is_write) {
+void Conversation::judge_unknown(const PlacedFact& placed, Foreign::Kind kind) {
   if (!terms_.is_complete || placed.size == 0) return;
   const int owner = 1 - placed.side;
   if (memory_.was_answered(owner, placed.tag, placed.address, placed.size)) {
+    const bool is_write = kind == Foreign::Kind::kWrite;
     judge_.report(is_write ? RuleId::kWriteAfterReply : RuleId::kReadAfterReply, placed.side,
                   placed.where, std::nullopt, fmt::format("handle {:08x}", placed.tag));
     return;
   }
+  keep_foreign(placed, kind, RuleId::kOutsideOfSegment);
+}
+
+void Conversation::keep_foreign(const PlacedFact& placed, Foreign::Kind kind, RuleId rule) {
   constexpr std::size_t kForeignMax = 64;
-  foreign_.push_back({placed, is_write, terms_.sends[0] + terms_.sends[1]});
+  foreign_.push_back({placed, kind, rule, terms_.sends[0] + terms_.sends[1]});
   if (foreign_.size() > kForeignMax) judge_foreign(foreign_.front().sends);
 }
 
-// Forgets operations that were captured in front of the Call that allows them.
-void Conversation::forgive_foreign(const CallRecord& call) {
+// Gives the Call the operations that were captured in front of it.
+void Conversation::forgive_foreign(CallRecord& call) {
   const int owner = call.fact.caller;
   std::erase_if(foreign_, [&](const Foreign& each) {
     const PlacedFact& placed = each.placed;
+    if (placed.side == owner || each.kind == Foreign::Kind::kResponse) return false;
     const Offered* offered = memory_.find(owner, placed.tag, placed.address, placed.size);
-    return placed.side != owner && offered != nullptr && offered->call == &call &&
-           MemoryMap::holds(offered->segment, placed.address, placed.size);
+    const bool is_of_call = offered != nullptr && offered->call == &call &&
+                            MemoryMap::holds(offered->segment, placed.address, placed.size);
+    if (!is_of_call) return false;
+    if (each.kind == Foreign::Kind::kWrite) {
+      const bool is_to_write = offered->use == Use::kWrite || offered->use == Use::kReply;
+      if (is_to_write) note_write(call, *offered, placed);
+      call.has_late_head |= offered->use == Use::kReply;
+      long_head_ = nullptr;
+      return is_to_write;
+    }
+    for (OpenRead& read : open_reads_[placed.side]) {
+      const bool is_it = read.call == nullptr && read.fact.where.packet == placed.where.packet &&
+                         read.fact.source_address == placed.address;
+      if (is_it) note_read(*offered, read);
+    }
+    return true;
   });
+}
+
+void Conversation::note_read(const Offered& offered, OpenRead& read) {
+  CallFact& fact = offered.call->fact;
+  read.call = offered.call;
+  read.is_of_reply = offered.use == Use::kReplyRead;
+  read.is_long = offered.segment.position == 0;
+  read.stream_offset = offered.stream_offset + (read.fact.source_address - offered.segment.offset);
+  ++offered.call->open_reads;
+  ++fact.reads;
+  if (!fact.first_read) fact.first_read = read.fact.where;
+  note_step(fact, StepFact::Kind::kReadRequest, read.fact.side, read.fact.where, read.fact.size);
+}
+
+void Conversation::judge_early_reply(const OpenRead& read) {
+  if (!terms_.is_complete) return;
+  rules_.report(RuleId::kReadAfterReply, *read.reply, "a Read of the Call was not complete");
+}
+
+// Takes up responses that were captured in front of their request.
+void Conversation::take_early_responses(const ReadFact& read) {
+  std::vector<PlacedFact> early;
+  std::erase_if(foreign_, [&](const Foreign& each) {
+    const bool is_its = each.kind == Foreign::Kind::kResponse && each.placed.side != read.side &&
+                        each.placed.tag == read.sink_tag &&
+                        each.placed.address >= read.sink_address &&
+                        each.placed.address - read.sink_address < read.size;
+    if (is_its) early.push_back(each.placed);
+    return is_its;
+  });
+  for (const PlacedFact& each : early) on_response(each);
+  long_head_ = nullptr;  // their payload is gone
 }
 
 // Reports those that came when the connection had at most this many Sends.
 void Conversation::judge_foreign(std::uint64_t sends_min) {
   while (!foreign_.empty() && foreign_.front().sends <= sends_min) {
-    const PlacedFact placed = foreign_.front().placed;
+    const Foreign first = foreign_.front();
+    const PlacedFact& placed = first.placed;
     foreign_.pop_front();
     judge_.report(
-        RuleId::kOutsideOfSegment, placed.side, placed.where, std::nullopt,
+        first.rule, placed.side, placed.where, std::nullopt,
         fmt::format("{} bytes at {:x} of handle {:08x}", placed.size, placed.address, placed.tag));
   }
 }
@@ -59,7 +112,7 @@ void Conversation::on_write(const PlacedFact& write) {
   if (write.size == 0) return;
   const Offered* offered = memory_.find(1 - write.side, write.tag, write.address, write.size);
   if (offered == nullptr || !MemoryMap::holds(offered->segment, write.address, write.size)) {
-    return judge_unknown(write, true);
+    return judge_unknown(write, Foreign::Kind::kWrite);
   }
   CallRecord& call = *offered->call;
   if (offered->use != Use::kWrite && offered->use != Use::kReply) {
@@ -97,23 +150,17 @@ void Conversation::on_read(const ReadFact& read) {
   long_head_ = nullptr;
   if (read.size == 0) return;  // as a ready-to-receive message
   const int owner = 1 - read.side;
-  OpenRead open{read};
+  OpenRead open;
+  open.fact = read;
   const Offered* offered = memory_.find(owner, read.source_tag, read.source_address, read.size);
   if (offered == nullptr || !MemoryMap::holds(offered->segment, read.source_address, read.size)) {
-    judge_unknown({read.side, read.where, read.source_tag, read.source_address, read.size}, false);
+    judge_unknown({read.side, read.where, read.source_tag, read.source_address, read.size},
+                  Foreign::Kind::kRead);
   } else if (offered->use == Use::kWrite || offered->use == Use::kReply) {
     judge_.report(RuleId::kWrongAccess, read.side, read.where, offered->call->fact.xid,
                   "memory for writing is read");
   } else {
-    CallFact& fact = offered->call->fact;
-    open.call = offered->call;
-    open.is_of_reply = offered->use == Use::kReplyRead;
-    open.is_long = offered->segment.position == 0;
-    open.stream_offset = offered->stream_offset + (read.source_address - offered->segment.offset);
-    ++offered->call->open_reads;
-    ++fact.reads;
-    if (!fact.first_read) fact.first_read = read.where;
-    note_step(fact, StepFact::Kind::kReadRequest, read.side, read.where, read.size);
+    note_read(*offered, open);
   }
   auto& reads = open_reads_[read.side];
   reads.push_back(open);
@@ -123,6 +170,7 @@ void Conversation::on_read(const ReadFact& read) {
     judge_.report(RuleId::kTooManyReads, read.side, read.where, std::nullopt,
                   fmt::format("{} are open, and the peer accepts {}", reads.size(), *accepted));
   }
+  if (!foreign_.empty()) take_early_responses(read);
 }
 
 // Forgets the first of the RDMA Reads of that side.
@@ -130,6 +178,7 @@ void Conversation::drop_reads(int side, std::size_t count) {
   for (; count > 0; --count) {
     OpenRead& first = open_reads_[side].front();
     if (first.call != nullptr) --first.call->open_reads;
+    if (first.reply) judge_early_reply(first);
     open_reads_[side].pop_front();
   }
 }
@@ -145,9 +194,8 @@ void Conversation::on_response(const PlacedFact& response) {
     if (terms_.is_complete && response.size != 0) {
       // A response that misses its sink belongs to the oldest request.
       const bool is_tag = !reads.empty() && reads.front().fact.sink_tag == response.tag;
-      judge_.report(is_tag ? RuleId::kResponseAddress : RuleId::kResponseToNothing, response.side,
-                    response.where, std::nullopt, {});
-      if (!reads.empty() && response.is_last) drop_reads(1 - response.side, 1);
+      keep_foreign(response, Foreign::Kind::kResponse,
+                   is_tag ? RuleId::kResponseAddress : RuleId::kResponseToNothing);
     }
     return;
   }
@@ -160,6 +208,12 @@ void Conversation::on_response(const PlacedFact& response) {
                   fmt::format("byte {} follows byte {}", offset, at->received));
   }
   at->received = offset + response.size;
+  // One response behind the reply has changed places with it in the capture.
+  const bool is_done = response.is_last || at->received >= at->fact.size;
+  constexpr std::uint64_t kNear = 2;
+  if (is_done && at->reply && response.where.packet <= at->reply->last.packet + kNear) {
+    at->reply.reset();
+  }
   if (at->call != nullptr) {
     CallFact& fact = at->call->fact;
     fact.read_bytes += response.size;
@@ -171,12 +225,13 @@ void Conversation::on_response(const PlacedFact& response) {
       long_at_ = in_stream;
     }
   }
-  if (response.is_last || at->received >= at->fact.size) drop_reads(1 - response.side, 1);
+  if (is_done) drop_reads(1 - response.side, 1);
 }
 
 void Conversation::on_placed_bytes(Bytes bytes, std::uint64_t offset) {
   const std::uint64_t at = long_at_ + offset;
   if (long_head_ == nullptr || at >= kLongHeadSize) return;
+  if (at > long_head_->size()) return;  // bytes in front of these are missing
   const std::size_t count = std::min<std::size_t>(bytes.size(), kLongHeadSize - at);
   if (long_head_->size() < at + count) long_head_->resize(at + count);
   std::memcpy(long_head_->data() + at, bytes.data(), count);

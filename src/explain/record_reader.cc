@@ -49,7 +49,7 @@ Bytes RecordReader::add(Bytes bytes, const Where& where) {
       continue;
     }
     const std::size_t count = std::min<std::uint64_t>(bytes.size(), fragment_left_);
-    if (kept_.size() < kKept) {
+    if (kept_.size() < kKept && is_whole_) {
       const Bytes piece = bytes.first(std::min(count, kKept - kept_.size()));
       kept_.insert(kept_.end(), piece.begin(), piece.end());
     }

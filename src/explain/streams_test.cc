@@ -494,6 +494,13 @@ TEST_F(Records, MayHaveFragmentsAndMissingBytes) {
   EXPECT_EQ(said, "40/40 10/30~ 30/30 ");
 }
 
+TEST_F(Records, KeepNothingBehindAGap) {
+  reader.add(Bytes(fragment(100, true)).first(14), {});
+  reader.gap(20, {});
+  reader.add(Buffer(70), {});
+  EXPECT_EQ(said, "10/100~ ");
+}
+
 TEST_F(Records, KeepTheirFirstBytesAlone) {
   reader.add(fragment(20000, true), {});
   EXPECT_EQ(said, "8192/20000 ");

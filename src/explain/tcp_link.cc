@@ -264,7 +264,13 @@ void TcpLink::Direction::on_gap(std::uint64_t size, const Where& where) {
   link->conversation_.on_missing();
   for (std::uint32_t& each : sequence) each = 0;
   is_message_whole = false;
-  if (state == State::kFpdus) fpdus.gap(size, where);
+  if (state == State::kFpdus) {
+    // The first FPDU is among what is missing.
+    const auto& peer = link->directions_[1 - side].frame;
+    if (is_first_fpdu) fpdus.begin(peer && peer->markers);
+    is_first_fpdu = false;
+    fpdus.gap(size, where);
+  }
   if (state == State::kRecords) records.gap(size, where);
   if (state == State::kFrame || state == State::kStart) {
     // The connection's set-up is incomplete: the rest is found as in the middle of a capture.

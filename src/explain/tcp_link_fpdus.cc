@@ -102,7 +102,9 @@ void TcpLink::Direction::on_payload(Bytes bytes, std::uint32_t offset, const Whe
     if (link->conversation_.wants_bytes()) link->conversation_.on_placed_bytes(bytes, offset);
     return;
   }
-  if (message.size() < kKept) {
+  // Behind a gap nothing is kept, or it would stand where the missing bytes were.
+  const std::uint64_t at = std::uint64_t{fpdu.header.offset} + offset;
+  if (at == message.size() && message.size() < kKept) {
     const Bytes piece = bytes.first(std::min(bytes.size(), kKept - message.size()));
     message.insert(message.end(), piece.begin(), piece.end());
   }

@@ -28,7 +28,7 @@ TcpStream::Piece TcpStream::Piece::take(std::uint32_t count) noexcept {
 
 void TcpStream::begin(std::uint32_t sequence) noexcept {
   has_begun_ = true;
-  next_ = sequence;
+  next_ = acknowledged_ = sequence;
   held_.clear();
   kept_.clear();
   held_bytes_ = 0;
@@ -42,6 +42,7 @@ void TcpStream::add(std::uint32_t sequence, Bytes bytes, std::uint32_t size, con
                     StreamConsumer& consumer) {
   if (size == 0) return;
   if (!has_begun_) begin(sequence);
+  last_ = where;
   Piece piece{sequence, size, bytes};
   const std::int32_t ahead = distance(next_, sequence);
   if (ahead < 0) {
@@ -158,6 +159,8 @@ void TcpStream::skip_hole(StreamConsumer& consumer) {
 }
 
 void TcpStream::acknowledge(std::uint32_t sequence, StreamConsumer& consumer) {
+  if (!has_begun_) return;
+  if (distance(acknowledged_, sequence) > 0) acknowledged_ = sequence;
   while (held_.size() >= kHeldBehindAcknowledged &&
          distance(held_.front().sequence, sequence) >= 0) {
     skip_hole(consumer);
@@ -166,6 +169,10 @@ void TcpStream::acknowledge(std::uint32_t sequence, StreamConsumer& consumer) {
 
 void TcpStream::end(StreamConsumer& consumer) {
   while (!held_.empty()) skip_hole(consumer);
+  const std::int32_t missing = distance(next_, acknowledged_) - (has_fin_ ? 1 : 0);
+  if (missing <= 0) return;
+  next_ += static_cast<std::uint32_t>(missing);
+  consumer.on_gap(static_cast<std::uint32_t>(missing), last_);
 }
 
 }  // namespace rpcrdma::explain

@@ -39,7 +39,9 @@ class TcpStream {
   // Gives up the hole in front of a place that the receiver has acknowledged, once several segments
   // wait behind it.
   void acknowledge(std::uint32_t sequence, StreamConsumer& consumer);
-  // Gives up all holes.
+  // The stream has an end, which takes a number of its own.
+  void note_fin() noexcept { has_fin_ = true; }
+  // Gives up all holes, also one at the end, which only an acknowledgement shows.
   void end(StreamConsumer& consumer);
 
   std::uint64_t retransmitted() const noexcept { return retransmitted_; }
@@ -82,6 +84,9 @@ class TcpStream {
   std::deque<Held> held_;   // in the order of their numbers, all behind next_; they do not overlap
   std::deque<Kept> kept_;   // in the order of their numbers, all in front of next_
   std::size_t held_bytes_ = 0;
+  std::uint32_t acknowledged_ = 0;  // the last byte that the receiver says it has, plus one
+  Where last_;
+  bool has_fin_ = false;
   std::uint64_t retransmitted_ = 0;
 };
 

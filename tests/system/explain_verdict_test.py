@@ -105,11 +105,7 @@ class ExplainVerdicts(unittest.TestCase):
     def test_syn_that_comes_twice_begins_nothing(self):
         c = Connection.load(SIW)
         c.write(self.path)
-        packets, data, at = [], self.path.read_bytes(), 24
-        while at < len(data):
-            seconds, rest, size, _ = struct.unpack_from("<IIII", data, at)
-            packets.append((seconds * 10**9 + rest, data[at + 16:at + 16 + size]))
-            at += 16 + size
+        packets = self.packets()
         plant.write_packets(self.path, packets, 101)
         wanted = self.explain("calls")
         late = packets[:40] + [packets[0], packets[1]] + packets[40:]
@@ -118,6 +114,71 @@ class ExplainVerdicts(unittest.TestCase):
         self.assertEqual([(each["connection"], each["xid"], each["status"]) for each in told],
                          [(each["connection"], each["xid"], each["status"]) for each in wanted])
         self.assertEqual([each for each in self.explain("check") if each["severity"] == "error"], [])
+
+    def packets(self):
+        """Of the capture that was written: raw IPv4 with TCP."""
+        out, data, at = [], self.path.read_bytes(), 24
+        while at < len(data):
+            seconds, rest, size, _ = struct.unpack_from("<IIII", data, at)
+            out.append((seconds * 10**9 + rest, data[at + 16:at + 16 + size]))
+            at += 16 + size
+        return out
+
+    def cut(self, size):
+        """Cuts each segment into smaller ones."""
+        out = []
+        for time, packet in self.packets():
+            sequence, payload = struct.unpack_from(">I", packet, 24)[0], packet[40:]
+            for at in range(0, max(len(payload), 1), size):
+                piece = bytearray(packet[:40] + payload[at:at + size])
+                struct.pack_into(">H", piece, 2, len(piece))
+                struct.pack_into(">I", piece, 24, (sequence + at) & 0xffffffff)
+                out.append((time + at, bytes(piece)))
+        return out
+
+    def test_a_lost_piece_of_any_message_breaks_no_rule(self):
+        c = Connection.made(mpa_frame(0, private_data(receive=15)), mpa_frame(1, private_data(send=15)))
+        for xid in (1, 2):
+            c.send(0, header_v1(xid) + rpc_call(xid, 400, 1, 1, bytes(range(256)) * 8))
+            c.send(1, header_v1(xid) + rpc_reply(xid, bytes(range(256)) * 8))
+        chunk = struct.pack(">IIII", 0, 0, 1, 1) + struct.pack(">IIQ", 0x60, 3000, 0x1000)
+        c.send(0, header_v1(3, lists=chunk) + rpc_call(3, 400, 1, 1, bytes(8)))
+        reply = rpc_reply(3, bytes(2000))
+        for at in range(0, len(reply), 600):
+            piece = reply[at:at + 600]
+            ulpdu = struct.pack(">BBIQ", 0xc1, 0x40, 0x60, 0x1000 + at) + piece
+            c.units.append(plant.Unit(1, 0, struct.pack(">H", len(ulpdu)) + ulpdu))
+        back = struct.pack(">IIII", 0, 0, 1, 1) + struct.pack(">IIQ", 0x60, len(reply), 0x1000)
+        c.send(1, header_v1(3, kind=1, lists=back))
+        self.assertEqual([rule for rule, _ in self.found(c)], ["V1-P2"])
+        pieces = self.cut(300)
+        for lost in range(4, len(pieces)):
+            with self.subTest(lost):
+                plant.write_packets(self.path, pieces[:lost] + pieces[lost + 1:], 101)
+                found = [each for each in self.explain("check") if each["severity"] == "error"]
+                self.assertEqual(found, [])
+                self.assertLessEqual({each["xid"] for each in self.explain("calls")}, {1, 2, 3})
+
+    def test_packets_of_two_directions_may_change_places(self):
+        connection = Connection.load(SIW)
+        connection.write(self.path)
+        packets = self.packets()
+        swaps = [i for i in range(60, len(packets) - 1) if packets[i][1][20:24] != packets[i + 1][1][20:24]]
+        wanted = {each["xid"]: (each["status"], each["write_bytes"]) for each in self.explain("calls")}
+        for i in swaps[::9]:
+            with self.subTest(i):
+                plant.write_packets(self.path, packets[:i] + [packets[i + 1], packets[i]] + packets[i + 2:], 101)
+                self.assertEqual([each for each in self.explain("check") if each["severity"] == "error"], [])
+                told = {each["xid"]: (each["status"], each["write_bytes"]) for each in self.explain("calls")}
+                self.assertEqual(told, wanted)
+
+    def test_loss_of_the_first_message_breaks_no_rule(self):
+        Connection.load(SIW).write(self.path)
+        packets = self.packets()
+        for lost in (5, 6):
+            with self.subTest(lost):
+                plant.write_packets(self.path, packets[:lost] + packets[lost + 1:], 101)
+                self.assertEqual([each for each in self.explain("check") if each["severity"] == "error"], [])
 
     def test_retransmission_of_the_same_bytes_is_none(self):
         c = Connection.load(SIW)
