@@ -51,6 +51,16 @@ void keep_body(Bytes body, std::vector<std::byte>& into) {
   into.assign(body.begin(), body.end());
 }
 
+// Estimates what a call takes: its record, and for each segment a fact and an entry of the memory
+// map.
+std::size_t weight_of(const CallRecord& call) noexcept {
+  constexpr std::size_t kSegment = 192;
+  const MessageFact& message = call.fact.call;
+  std::size_t segments = message.reads.size() + message.reply_chunk.size();
+  for (const Chunk& chunk : message.writes) segments += chunk.size();
+  return sizeof call + kLongHeadSize + kSegment * segments;
+}
+
 MessageFact message_of(const SendFact& send) {
   MessageFact message;
   message.first = send.first;
@@ -120,7 +130,7 @@ void Conversation::on_send(const SendFact& send) {
       CallRecord& call = make_call(send.side, message.xid);
       call.fact.call = std::move(message);
       call.fact.has_call = true;
-      weigh(call);
+      calls_footprint_ += call.footprint = weight_of(call);
       note_step(call.fact, StepFact::Kind::kCall, send.side, send.first, send.size);
     }
     return;
@@ -273,7 +283,7 @@ void Conversation::take_call(const SendFact& send, MessageFact&& message, Bytes 
   }
   fact.again_of = shared_.lost.find(fact.xid, connection_.sides[fact.caller].endpoint);
   ++connection_.calls;
-  weigh(call);
+  calls_footprint_ += call.footprint = weight_of(call);
   count_call(call);
   rules_.judge_call(call, payload, terms_, memory_);
   memory_.add(fact.caller, call, fact.call, false);
@@ -316,17 +326,6 @@ void Conversation::uncount_call(CallRecord& call) {
   auto& grants = grants_[call.fact.caller];
   const auto at = grants.find(call.fact.grant);
   if (at != grants.end() && --at->second == 0) grants.erase(at);
-}
-
-// Estimates what a call takes: its record, and for each segment a fact and an entry of the memory
-// map.
-void Conversation::weigh(CallRecord& call) noexcept {
-  constexpr std::size_t kSegment = 192;
-  const MessageFact& message = call.fact.call;
-  std::size_t segments = message.reads.size() + message.reply_chunk.size();
-  for (const Chunk& chunk : message.writes) segments += chunk.size();
-  call.footprint = sizeof call + kLongHeadSize + kSegment * segments;
-  calls_footprint_ += call.footprint;
 }
 
 // The header of a Long Call is in what was read.

@@ -53,6 +53,16 @@ struct ReadFact {
   std::uint64_t source_address = 0;
 };
 
+// An RDMA Read that waits for responses.
+struct OpenRead {
+  ReadFact fact;
+  std::uint64_t received = 0;
+  CallRecord* call = nullptr;        // null: unknown, or answered
+  std::optional<MessageFact> reply;  // that came before the Read was complete
+  std::uint64_t stream_offset = 0;
+  bool is_long = false, is_of_reply = false;
+};
+
 // Calls that were unanswered when their connection ended, to know them when they are made again.
 class LostCalls {
  public:
@@ -107,14 +117,6 @@ class Conversation {
   bool awaits(int caller, std::uint32_t xid) const { return calls_[caller].contains(xid); }
 
  private:
-  struct OpenRead {
-    ReadFact fact;
-    std::uint64_t received = 0;
-    CallRecord* call = nullptr;        // null: unknown, or answered
-    std::optional<MessageFact> reply;  // that came before the Read was complete
-    std::uint64_t stream_offset = 0;
-    bool is_long = false, is_of_reply = false;
-  };
   struct Request {
     std::uint32_t xid, count;
   };
@@ -124,8 +126,8 @@ class Conversation {
     std::vector<std::byte> payload;
     std::uint64_t sends;  // of the connection, when it came
   };
-  // An operation on memory that no call offers, or a response to no request. What it belongs to may
-  // only be late, as the Call of a reply.
+  // An operation on memory that no call offers, or a response to no request: the Call or the
+  // request may only be late, as the Call of a reply.
   struct Foreign {
     enum class Kind : std::uint8_t { kWrite, kRead, kResponse };
     PlacedFact placed;
@@ -153,7 +155,6 @@ class Conversation {
   CallRecord* find_call(int caller, std::uint32_t xid);
   void count_call(CallRecord& call);
   void uncount_call(CallRecord& call);
-  void weigh(CallRecord& call) noexcept;
   void drop_reads(int side, std::size_t count);
   void fill_reply(CallRecord& call, MessageFact&& message, Bytes payload);
   void read_long_call(CallRecord& call);
@@ -163,8 +164,6 @@ class Conversation {
   void judge_unknown(const PlacedFact& placed, Foreign::Kind kind);
   void keep_foreign(const PlacedFact& placed, Foreign::Kind kind, RuleId rule);
   void forgive_foreign(CallRecord& call);
-  void note_read(const Offered& offered, OpenRead& read);
-  void judge_early_reply(const OpenRead& read);
   void take_early_responses(const ReadFact& read);
   void judge_foreign(std::uint64_t sends_min);
   void note_write(CallRecord& call, const Offered& offered, const PlacedFact& write);

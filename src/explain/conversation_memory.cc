@@ -18,6 +18,23 @@ constexpr std::size_t kReadsMax = 1024;
 void note_step(CallFact& call, StepFact::Kind kind, int side, const Where& where,
                std::uint64_t bytes);
 
+namespace {
+
+// Gives an RDMA Read to the Call that offered the memory.
+void note_read(const Offered& offered, OpenRead& read) {
+  CallFact& fact = offered.call->fact;
+  read.call = offered.call;
+  read.is_of_reply = offered.use == Use::kReplyRead;
+  read.is_long = offered.segment.position == 0;
+  read.stream_offset = offered.stream_offset + (read.fact.source_address - offered.segment.offset);
+  ++offered.call->open_reads;
+  ++fact.reads;
+  if (!fact.first_read) fact.first_read = read.fact.where;
+  note_step(fact, StepFact::Kind::kReadRequest, read.fact.side, read.fact.where, read.fact.size);
+}
+
+}  // namespace
+
 // Bytes that belong to no call of now.
 void Conversation::judge_unknown(const PlacedFact& placed, Foreign::Kind kind) {
   if (!terms_.is_complete || placed.size == 0) return;
@@ -61,23 +78,6 @@ void Conversation::forgive_foreign(CallRecord& call) {
     }
     return true;
   });
-}
-
-void Conversation::note_read(const Offered& offered, OpenRead& read) {
-  CallFact& fact = offered.call->fact;
-  read.call = offered.call;
-  read.is_of_reply = offered.use == Use::kReplyRead;
-  read.is_long = offered.segment.position == 0;
-  read.stream_offset = offered.stream_offset + (read.fact.source_address - offered.segment.offset);
-  ++offered.call->open_reads;
-  ++fact.reads;
-  if (!fact.first_read) fact.first_read = read.fact.where;
-  note_step(fact, StepFact::Kind::kReadRequest, read.fact.side, read.fact.where, read.fact.size);
-}
-
-void Conversation::judge_early_reply(const OpenRead& read) {
-  if (!terms_.is_complete) return;
-  rules_.report(RuleId::kReadAfterReply, *read.reply, "a Read of the Call was not complete");
 }
 
 // Takes up responses that were captured in front of their request.
@@ -178,7 +178,9 @@ void Conversation::drop_reads(int side, std::size_t count) {
   for (; count > 0; --count) {
     OpenRead& first = open_reads_[side].front();
     if (first.call != nullptr) --first.call->open_reads;
-    if (first.reply) judge_early_reply(first);
+    if (first.reply && terms_.is_complete) {
+      rules_.report(RuleId::kReadAfterReply, *first.reply, "a Read of the Call was not complete");
+    }
     open_reads_[side].pop_front();
   }
 }
