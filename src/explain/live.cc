@@ -26,7 +26,8 @@ class Live::Parts {
 
 class Live::Link : public Connection {
  public:
-  using Connection::Connection;
+  Link(std::uint64_t number, Transport transport, Sink& sink, Shared& shared)
+      : Connection(number, transport, sink, shared), conversation(fact, sink, *this, shared) {}
 
   void begin(const TapRecord& record, const Where& where, const Endpoint& peer,
              const Endpoint& server);
@@ -39,6 +40,7 @@ class Live::Link : public Connection {
   void add_read(const TapRecord& record, const Where& where);
   void end_read(const TapRecord& record, Bytes bytes, const Where& where);
 
+  Conversation conversation;
   std::uint32_t reads_begun_ = 0, reads_ended_ = 0;
 };
 
