@@ -1,13 +1,9 @@
 // A tap on a running server: what its connections send and receive, in records that another program
 // reads (`rpcrdma explain --pid`). It sees what no capture can: the traffic of RDMA devices.
 //
-//   rpcrdma::Tap tap(4 << 20);
-//   options.tap = &tap;              // of ServerOptions; the tap outlives the server
-//   tap.start();                     // later, from any thread, for as long as somebody looks
-//   auto records = tap.take();       // again and again
-//   tap.stop();
-//
-// While it is off, a message costs the test of a flag.
+// ServerOptions::tap points to it, and it outlives the server. start() it later, on any thread,
+// take() records again and again for as long as somebody looks, and stop() it. While it is off, a
+// message costs the test of a flag.
 #ifndef RPCRDMA_TAP_H_
 #define RPCRDMA_TAP_H_
 

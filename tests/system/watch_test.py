@@ -321,7 +321,8 @@ class TopTest(WatchFixture):
         with socket.socket(socket.AF_UNIX) as gone:
             gone.bind(str(folder / "2.sock"))  # of a server that was killed
         server = self.serve("--provider", "siwarp", env={**os.environ, "RUNTIME_DIRECTORY": f"{folder}:/nowhere"})
-        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted(["1.sock", f"{server.process.pid}.sock"]))
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), 
+                         sorted(["1.sock", f"{server.process.pid}.live", f"{server.process.pid}.sock"]))
         # The folder of a user is the one that `top` looks into.
         user = self.root / "user"
         user.mkdir()
