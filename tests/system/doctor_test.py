@@ -98,7 +98,7 @@ class DoctorFixture(CommandFixture):
         return result
 
 
-class OfTheMachine(DoctorFixture):
+class MachineSteps(DoctorFixture):
     def limited(self, kind, limit):
         def set_limit():
             resource.setrlimit(kind, (limit, limit))
@@ -244,7 +244,7 @@ class OfTheMachine(DoctorFixture):
             self.assertIn(text, refused.stderr)
 
 
-class OfTheServer(DoctorFixture):
+class ServerSteps(DoctorFixture):
     def setUp(self):
         super().setUp()
         self.nfs_servers = []
@@ -582,7 +582,7 @@ class OfTheServer(DoctorFixture):
                    f"nfs+rdma://127.0.0.1:{lossier}/nothing")
 
 
-class OfTheExportingSide(DoctorFixture):
+class ExportingSideSteps(DoctorFixture):
     def settings(self, **values):
         file = self.root / "serve.toml"
         file.write_text("".join(f"{name.replace('_', '-')} = {json.dumps(value)}\n" for name, value in values.items()))
