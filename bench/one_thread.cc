@@ -13,6 +13,7 @@
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
+#include "rpcrdma/tap.h"
 
 namespace {
 
@@ -95,9 +96,10 @@ class Load {
 }  // namespace
 
 int main(int count, char** words) {
-  const bool is_measured = count == 6 && std::string_view(words[5]) == "measured";
-  if (count != 5 && !is_measured) {
-    fail("usage: one_thread null|read|write SIZE DEPTH CALLS [measured]");
+  const std::string_view server_has = count == 6 ? words[5] : "";
+  const bool is_measured = server_has == "measured", is_tapped = server_has == "tapped";
+  if (count != 5 && !is_measured && !is_tapped) {
+    fail("usage: one_thread null|read|write SIZE DEPTH CALLS [measured|tapped]");
   }
   const std::string kind = words[1];
   const Procedure procedure = kind == "read" ? kRead : kind == "write" ? kWrite : kNull;
@@ -106,6 +108,8 @@ int main(int count, char** words) {
   if (size > kSizeMax || depth == 0) fail("SIZE is at most 1048576, and DEPTH at least 1");
   rpcrdma::ServerOptions server_options;
   server_options.measures_calls = is_measured;
+  rpcrdma::Tap tap(0);  // which is off
+  if (is_tapped) server_options.tap = &tap;
   server_options.provider.name = "siwarp";
   server_options.provider.crc = false;
   rpcrdma::ClientOptions client_options;

@@ -26,6 +26,7 @@ RECORD = pathlib.Path(__file__).resolve().parent.parent / "bench" / "instruction
 CASES = {"null_qd32": ("null", 0, 32), "read_64k_qd8": ("read", 65536, 8)}
 MEASURED = "null_qd32"  # the case that ServerOptions::measures_calls may make longer
 MEASURED_MAX = 0.03  # by so much at most, of both sides
+TAPPED_MAX = 10  # instructions that ServerOptions::tap may cost while nobody looks
 SIDES = {"client": "rpcrdma::Client::progress()", "server": "rpcrdma::Server::progress()"}
 FEW, MANY = 1000, 6000  # calls
 BOUND_S = 600
@@ -69,6 +70,16 @@ def compare_measured(program, plain):
     return [] if is_right else [f"{MEASURED} where calls are measured"]
 
 
+def compare_tapped(program, plain):
+    """Prints what a tap costs a server at which nobody looks; returns what is too much."""
+    calls = [count(program, MEASURED, "server", each, "tapped") for each in (FEW, MANY)]
+    more = round((calls[1] - calls[0]) / (MANY - FEW)) - plain["server"]
+    is_right = more <= TAPPED_MAX
+    print(f"{MEASURED:<14} server  {plain['server'] + more:>7} with a tap that is off, {plain['server']} without: {more:+d} "
+          f"{'ok' if is_right else 'MORE'}")
+    return [] if is_right else [f"{MEASURED} where a tap is off"]
+
+
 def compare(found, record):
     """Prints a line for each; returns what is not as recorded."""
     wrong = []
@@ -103,6 +114,7 @@ def main():
     wrong = compare(found, record)
     try:
         wrong += compare_measured(options.program, found[MEASURED])
+        wrong += compare_tapped(options.program, found[MEASURED])
     except (Trouble, OSError, subprocess.TimeoutExpired) as trouble:
         print(f"instructions: {trouble}", file=sys.stderr)
         return 2

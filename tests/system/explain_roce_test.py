@@ -129,6 +129,13 @@ class ExplainRoce(unittest.TestCase):
     def test_directions_with_ports_of_their_own_find_each_other_by_what_they_say(self):
         self.assertEqual(self.judged_without_setup(self.without_setup((50001, 50002))), self.wanted[0])
 
+    def test_directions_find_each_other_by_xids_where_no_acknowledgement_was_captured(self):
+        sends = [each for each in self.without_setup((50001, 50002)) if each[1][42] not in (13, 14, 15, 16, 17)]
+        told, _ = self.told(sends)
+        wanted = self.wanted[0]
+        self.assertEqual(len({each[0] for each in told}), len({each[0] for each in wanted}))
+        self.assertEqual({each[1:3] for each in told}, {each[1:3] for each in wanted})
+
     def test_connections_of_the_same_hosts_and_ports_are_kept_apart(self):
         # The same once more, between other queue pairs and with other numbers, a packet behind each.
         twice = []
