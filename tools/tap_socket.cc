@@ -37,6 +37,16 @@ class Outgoing {
     return true;
   }
 
+  // Waits for the client to take it, for so long that it must be stuck. False: it has not.
+  bool send_all() {
+    constexpr int kPatience_ms = 2000;
+    while (send_some() && !is_empty()) {
+      pollfd entry{client_, POLLOUT, 0};
+      if (::poll(&entry, 1, kPatience_ms) == 0) return false;
+    }
+    return is_empty();
+  }
+
  private:
   const int client_;
   std::vector<std::byte> bytes_;
@@ -75,8 +85,13 @@ void serve_tap(Tap& tap, const std::string& rdma_address, const std::string& tcp
         errno != EINTR) {
       break;
     }
-    // A client has nothing to say: it has gone.
-    if (entries[1].revents != 0 || (entries[0].revents & ~POLLOUT) != 0) break;
+    if (entries[1].revents != 0 || (entries[0].revents & (POLLERR | POLLHUP)) != 0) break;
+    // A client that says no more wants what has happened until now, and no more.
+    if ((entries[0].revents & POLLIN) != 0) {
+      if (outgoing.send_all()) outgoing.set(tap.take());
+      (void)outgoing.send_all();
+      break;
+    }
     if (outgoing.is_empty()) outgoing.set(tap.take());
   }
 }

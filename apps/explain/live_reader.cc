@@ -96,10 +96,17 @@ bool LiveReader::read_more(int timeout_ms) {
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
   begin_ = 0;
   std::array<pollfd, 2> entries{{{socket_, POLLIN, 0}, {stop_, POLLIN, 0}}};
-  const int ready = ::poll(entries.data(), stop_ >= 0 ? 2 : 1, timeout_ms);
+  const bool may_stop = stop_ >= 0 && !is_stopping_;
+  const int ready =
+      ::poll(entries.data(), may_stop ? 2 : 1, is_stopping_ ? kPatience_ms : timeout_ms);
   if (ready < 0 && errno == EINTR) return true;
   has_timed_out_ = ready == 0;
-  if (ready <= 0 || entries[1].revents != 0) return false;
+  if (ready <= 0) return false;
+  if (may_stop && entries[1].revents != 0) {
+    // The server sends what has happened until now, and closes.
+    is_stopping_ = true;
+    return ::shutdown(socket_, SHUT_WR) == 0;
+  }
   const std::size_t before = buffer_.size();
   buffer_.resize(before + kReadSize);
   const ssize_t size = ::recv(socket_, buffer_.data() + before, kReadSize, 0);

@@ -16,7 +16,8 @@ namespace explaining {
 class LiveReader {
  public:
   // Reads the server's greeting. problem() says why there is none. The stream ends, without a
-  // problem, when the descriptor `stop` becomes readable; -1: never. The socket is not closed.
+  // problem and with what has happened until then, when the descriptor `stop` becomes readable; -1:
+  // never. The socket is not closed.
   LiveReader(int socket, int stop);
 
   // Waits for the next record. False: there is none.
@@ -45,7 +46,7 @@ class LiveReader {
   rpcrdma::explain::Endpoint peer_;
   rpcrdma::explain::Live::Servers servers_;
   std::string problem_;
-  bool has_timed_out_ = false;
+  bool has_timed_out_ = false, is_stopping_ = false;
 };
 
 }  // namespace explaining

@@ -142,6 +142,13 @@ class LiveTest(CommandFixture):
         figures = json.loads(run("stat", "--json", self.root / "stat.sock").stdout)
         return sum(each["calls"] for each in figures["procedures"])
 
+    def test_interrupt_shows_all_that_has_happened_before(self):
+        server = self.watched()
+        for _ in range(20):
+            looking = self.look(self.live, "--json")
+            run("ping", server.url, "--count", "7")
+            self.assertEqual(len([each for each in calls_of(self.ended(looking)) if each["procedure"] == 0]), 7)
+
     def test_end_of_the_server_ends_it(self):
         server = self.watched()
         looking = self.look(self.live)
