@@ -23,6 +23,8 @@ SEEDS = "1..150"
 SEEN_BY = {"src": ("src", "tests/golden", "tests/conformance", "tests/system"),
            "include": ("src", "tests/golden", "tests/conformance", "tests/system"),
            "gen": ("gen", "tests/gen"), "apps": ("apps",), "tools": ("tools",)}
+# These are tested on captures, by scripts, and by no program of another folder.
+SEEN_BY_SCRIPTS = {"src/explain/": ("explain_check_test", "explain_verdict_test", "explain_test")}
 # An argument of CMake: in brackets, in quotes, or bare.
 ARGUMENT = re.compile(r'\[(?:=*)\[(.*?)\](?:=*)\]|"((?:[^"\\]|\\.)*)"|([^\s"]+)')
 TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.M)
@@ -217,6 +219,9 @@ class TestPrograms:
 
     def others(self, name):
         """Returns the other programs that may see a fault in this file, and the simulator."""
+        for folder, scripts in SEEN_BY_SCRIPTS.items():
+            if name.startswith(folder):
+                return [self.by_name[script] for script in scripts if script in self.by_name]
         units = self.units(name)
         folders = tuple(folder + "/" for folder in SEEN_BY.get(pathlib.PurePath(name).parts[0], ()))
         found = [job for job, sources in self.programs.items()
