@@ -113,7 +113,8 @@ void say_client_stats() noexcept;
 void say(const std::string& line) noexcept;
 // Says why the command fails, "rpcrdma: …", in a line that the journal takes for an error.
 void say_failure(const std::string& text) noexcept;
-// As long as one lives, fail() says nothing on this thread: whoever catches the Exit does.
+// While an object of this class lives, fail() prints nothing on this thread: the code that catches
+// the Exit prints its text.
 class QuietFailures {
  public:
   QuietFailures() noexcept;

@@ -30,7 +30,7 @@ std::string gap_text(const ConnectionFact& connection) {
   return out;
 }
 
-// Says what was there instead of RPC.
+// Names what the capture holds where it has no call.
 std::string nothing_text(const rpcrdma::explain::Decoder::Counts& counts) {
   std::string out =
       fmt::format("{} packets, and no connection with RPC among them", grouped(counts.packets));

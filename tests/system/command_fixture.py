@@ -146,3 +146,19 @@ class CommandFixture(unittest.TestCase):
                        for each in folder.iterdir())
         except FileNotFoundError:
             return False
+
+
+class WatchedFixture(CommandFixture):
+    """A server that shows its figures at `socket`."""
+
+    def watched(self, *arguments):
+        self.socket = self.root / "stat.sock"
+        return self.serve("--stat-socket", self.socket, "--provider", "siwarp", *arguments)
+
+    def exported(self, *arguments):
+        (self.root / "export").mkdir()
+        server = self.watched("--nfs", f"{self.root}/export:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
+                              "--handle-key", self.root / "key", *arguments)
+        server.nfs = next(url for url in server.urls if url.startswith("nfs+rdma:"))
+        server.nfs_tcp = next(url for url in server.urls if url.startswith("nfs+tcp:"))
+        return server

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import unittest
 
-from command_fixture import BOUND_S, COMMAND, CommandFixture, run, wait_until
+from command_fixture import BOUND_S, COMMAND, WatchedFixture, run, wait_until
 
 # As the capture has it. Times are others, and so is how often the server wrote: a capture counts FPDUs.
 SAME = ("xid", "program", "version", "procedure", "name", "status", "succeeded", "call_form", "call_reason", "call_send", "call_size",
@@ -25,19 +25,10 @@ def in_order(calls):
     return sorted(calls, key=lambda each: (each["xid"], each["program"] or 0, each["procedure"] or 0))
 
 
-class LiveTest(CommandFixture):
-    def watched(self, *arguments):
-        server = self.serve("--stat-socket", self.root / "stat.sock", "--provider", "siwarp", *arguments)
+class LiveTest(WatchedFixture):
+    def setUp(self):
+        super().setUp()
         self.live = self.root / "stat.live"
-        return server
-
-    def exported(self, *arguments):
-        (self.root / "export").mkdir()
-        server = self.watched("--nfs", f"{self.root}/export:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
-                              "--handle-key", self.root / "key", *arguments)
-        server.nfs = next(url for url in server.urls if url.startswith("nfs+rdma:"))
-        server.nfs_tcp = next(url for url in server.urls if url.startswith("nfs+tcp:"))
-        return server
 
     def look(self, *arguments):
         """Begins to look at the server, and waits until it shows what comes from now on."""
@@ -139,7 +130,7 @@ class LiveTest(CommandFixture):
         self.assertEqual((line["procedure"], line["status"]), (0, "SUCCESS"))
 
     def calls_at(self, server):
-        figures = json.loads(run("stat", "--json", self.root / "stat.sock").stdout)
+        figures = json.loads(run("stat", "--json", self.socket).stdout)
         return sum(each["calls"] for each in figures["procedures"])
 
     def test_interrupt_shows_all_that_has_happened_before(self):
@@ -165,7 +156,7 @@ class LiveTest(CommandFixture):
         self.assertEqual((second.returncode, second.stdout), (1, ""))
         self.assertIn("somebody else looks at its traffic", second.stderr)
         self.ended(first)
-        self.assertIn("looking", self.look(self.root / "stat.sock").greeting)
+        self.assertIn("looking", self.look(self.socket).greeting)
 
     def test_reader_that_does_not_read_costs_the_server_no_call_and_no_memory(self):
         server = self.watched()

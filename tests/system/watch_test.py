@@ -15,7 +15,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from command_fixture import BOUND_S, COMMAND, CommandFixture, run, wait_until
+from command_fixture import BOUND_S, COMMAND, WatchedFixture, run, wait_until
 
 BOARD = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "grafana" / "rpcrdma-servers.json"
 SAMPLE = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')
@@ -33,19 +33,7 @@ def samples(text):
     return found
 
 
-class WatchFixture(CommandFixture):
-    def watched(self, *arguments):
-        self.socket = self.root / "stat.sock"
-        return self.serve("--stat-socket", self.socket, "--provider", "siwarp", *arguments)
-
-    def exported(self, *arguments):
-        (self.root / "export").mkdir()
-        server = self.watched("--nfs", f"{self.root}/export:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
-                              "--handle-key", self.root / "key", *arguments)
-        server.nfs = next(url for url in server.urls if url.startswith("nfs+rdma:"))
-        server.nfs_tcp = next(url for url in server.urls if url.startswith("nfs+tcp:"))
-        return server
-
+class WatchFixture(WatchedFixture):
     def calls(self, procedure):
         figures = json.loads(run("stat", "--json", self.socket).stdout)
         return sum(each["calls"] for each in figures["procedures"] if each["procedure"] == procedure)
