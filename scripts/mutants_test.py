@@ -446,5 +446,12 @@ class Changed(InATree):
         self.assertEqual(mutants.rows_of(faults, ["src/engine/gate.h"], self.root), [])
 
 
+class ProgramsOfAFile(unittest.TestCase):
+    def test_fault_of_explain_is_tried_with_the_scripts_that_read_captures(self):
+        programs = object.__new__(test_programs.TestPrograms)
+        programs.by_name = {"explain_check_test": "check", "explain_test": "explain", "system_test": "system"}
+        self.assertEqual(programs.others("src/explain/conversation.cc"), ["check", "explain"])
+
+
 if __name__ == "__main__":
     unittest.main()
