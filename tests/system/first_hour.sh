@@ -1,6 +1,7 @@
 #!/bin/bash
 # The first hour with the packages, in a Debian 12 that has nothing of the project: install, a program of one's own, an export
-# as the service runs it, a copy in and out, figures, doctor with planted faults, purge. Prints each command and what it said.
+# as the service runs it, a copy in and out, figures, doctor with planted faults, an upgrade, purge. Prints each command and
+# what it said.
 #
 # usage: first_hour.sh FOLDER     with the packages; root, in a machine that may be changed
 set -euo pipefail
@@ -85,6 +86,20 @@ sed -i 's,:name=/export",:name=/export\,client=192.0.2.1",' /etc/rpcrdma/serve.t
 run "kill -HUP $server"
 until grep -q 'settings again' "$work/log"; do sleep 0.1; done
 expect 27 "rpcrdma doctor $url --provider siwarp"
+
+say 'An upgrade: a running server goes on, and settings stay'
+mkdir "$work/next"
+for name in rpcrdma librpcrdma0.1 rpcrdma-verbs librpcrdma-dev; do
+  # The same files under the next version's number.
+  dpkg-deb -R "$packages/${name}"_[0-9]*.deb "$work/$name"
+  now=$(sed -n 's/^Version: //p' "$work/$name/DEBIAN/control")
+  sed -i "s/^Version: .*/Version: $now+next/; s/(= $now)/(= $now+next)/" "$work/$name/DEBIAN/control"
+  dpkg-deb -b "$work/$name" "$work/next" >/dev/null
+done
+run "apt-get install -y -qq --no-install-recommends $work/next/*.deb >/dev/null"
+run "dpkg-query -W -f '\${Package} \${Version}\n' rpcrdma librpcrdma0.1 rpcrdma-verbs librpcrdma-dev"
+run "grep -c client=192.0.2.1 /etc/rpcrdma/serve.toml"
+run "curl -s http://127.0.0.1:9100/ready"
 
 say 'The end'
 run "kill $server; wait $server"

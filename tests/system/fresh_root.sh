@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs, in a fresh Debian 12 root, the README's two commands, twice, on a clean clone; or the first hour with the packages
-# (first_hour.sh), which `make deb` has built.
+# Runs, in a fresh Debian 12 root, the README's two commands, twice, on a clean clone; or what the packages that `make deb`
+# has built promise: the first hour (first_hour.sh), their own tests (debian/tests, by autopkgtest), and that all of them
+# can be installed together and purged (by piuparts, in a root of its own).
 #
-# usage: fresh_root.sh [packages FOLDER] [--keep]     (root; debootstrap is installed when it is missing)
+# usage: fresh_root.sh [packages FOLDER] [--keep]     (root; installs Debian's tools that are missing)
 #
 # The root is made in a temporary folder and removed at the end. The clone is what is committed.
 set -euo pipefail
@@ -14,8 +15,11 @@ fi
 keep=${1:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [[ $(id -u) -eq 0 ]] || { echo "fresh_root: a chroot needs root" >&2; exit 1; }
-command -v debootstrap >/dev/null ||
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap
+tools=(debootstrap)
+[[ -z $packages ]] || tools+=(autopkgtest piuparts)
+for tool in "${tools[@]}"; do
+  command -v "$tool" >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$tool"
+done
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/rpcrdma-fresh.XXXXXX")
 chmod 755 "$root" # it is / for users that are not root
@@ -44,6 +48,17 @@ if [[ -n $packages ]]; then
   cp "$packages"/*.deb tests/system/first_hour.sh "$root/packages"
   chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin bash /packages/first_hour.sh /packages
   echo "fresh_root: the first hour with the packages passed"
+  # It has purged them, and has shown that nothing was left.
+  mapfile -t all < <(find "$packages" -name '*.deb' ! -name '*dbgsym*')
+  autopkgtest --no-built-binaries "${all[@]}" "$packages"/*.dsc -- chroot "$root" >"$root/log" 2>&1 || { tail -60 "$root/log" >&2; exit 1; }
+  sed -n '/@@@ summary/,/^autopkgtest.*Binaries/p' "$root/log" | grep -v '^autopkgtest'
+  echo "fresh_root: the packages' own tests passed"
+  # systemd comes with its folders and leaves them, whoever installs it. No version is in an archive to upgrade from;
+  # first_hour.sh upgrades.
+  piuparts -d bookworm ${mirror:+--mirror "$mirror main"} --no-eatmydata --no-upgrade-test \
+    --fake-essential-packages systemd "${all[@]}" >"$root/log" 2>&1 || { grep -A30 'ERROR: FAIL' "$root/log" >&2; exit 1; }
+  grep -o 'PASS: .*' "$root/log"
+  echo "fresh_root: all packages were installed together and purged, and left nothing"
   exit 0
 fi
 git clone --quiet . "$root/rpcrdma"
