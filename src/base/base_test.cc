@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "base/bounded_vector.h"
+#include "base/deadline.h"
 #include "base/drain_watch.h"
 #include "base/random.h"
 #include "base/ring.h"
@@ -29,6 +32,31 @@ TEST(BoundedVector, AssignIsAllOrNothing) {
 TEST(BoundedVectorDeathTest, IndexBeyondSizeIsOurBugAndAborts) {
   BoundedVector<int, 2> values;
   EXPECT_DEATH(values[0] = 1, "index out of range");
+}
+
+TEST(Deadline, IsATimeOrNever) {
+  const Instant at{std::chrono::seconds(10)};
+  Deadline deadline;
+  EXPECT_FALSE(deadline);
+  EXPECT_FALSE(deadline.is_over(at));
+  EXPECT_EQ(std::optional<Instant>(deadline), std::nullopt);
+  deadline = at;
+  EXPECT_TRUE(deadline);
+  EXPECT_EQ(*deadline, at);
+  EXPECT_FALSE(deadline.is_over(at - std::chrono::nanoseconds(1)));
+  EXPECT_TRUE(deadline.is_over(at));
+  EXPECT_EQ(std::optional<Instant>(deadline), at);
+  EXPECT_EQ(deadline, Deadline(std::optional<Instant>(at)));
+  deadline.reset();
+  EXPECT_EQ(deadline, Deadline(std::optional<Instant>()));
+}
+
+TEST(Deadline, IsLaterThanAnyTimeWhereItIsNever) {
+  const Instant at{std::chrono::seconds(10)};
+  EXPECT_EQ(earlier(Deadline(at), Deadline()), at);
+  EXPECT_EQ(earlier(Deadline(), Deadline(at)), at);
+  EXPECT_EQ(earlier(Deadline(at), Deadline(at + std::chrono::seconds(1))), at);
+  EXPECT_FALSE(earlier(Deadline(), Deadline()));
 }
 
 TEST(DrainWatch, GivesWhatIsUnderWayAFixedTimeAndThatOfItsBytes) {

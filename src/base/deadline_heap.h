@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {
@@ -20,7 +21,7 @@ class DeadlineHeap {
  public:
   class Entry {
    public:
-    std::optional<Instant> deadline() const noexcept {
+    Deadline deadline() const noexcept {
       return place_ == kNone ? std::nullopt : std::optional(when_);
     }
 
@@ -32,7 +33,7 @@ class DeadlineHeap {
   };
 
   // Replaces its deadline; nullopt: it has none any more.
-  void set(Owner& owner, std::optional<Instant> when) {
+  void set(Owner& owner, Deadline when) {
     Entry& entry = owner;
     if (!when) return erase(entry);
     if (entry.place_ == Entry::kNone) {
@@ -46,9 +47,7 @@ class DeadlineHeap {
     entry.when_ = *when;
     is_earlier ? rise(entry.place_) : sink(entry.place_);
   }
-  std::optional<Instant> first() const noexcept {
-    return owners_.empty() ? std::nullopt : entry(0).deadline();
-  }
+  Deadline first() const noexcept { return owners_.empty() ? std::nullopt : entry(0).deadline(); }
   // Takes the first whose deadline has come; null: there is none.
   Owner* take_due(Instant now) {
     if (owners_.empty() || entry(0).when_ > now) return nullptr;

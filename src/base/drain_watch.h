@@ -4,8 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 
+#include "base/deadline.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma {
@@ -33,11 +33,7 @@ class DrainWatch {
   void end(std::uint64_t bytes, Instant now) noexcept {
     ++ended_;
     bytes_ -= bytes;
-    if (ended_ == begun_) {
-      deadline_.reset();
-    } else if (ended_ == watched_ && deadline_) {
-      start(now);
-    }
+    if (ended_ == watched_ && deadline_) restart(now);
   }
   // The peer is gone: what is under way is only waited for.
   void stop() noexcept { deadline_.reset(); }
@@ -46,19 +42,24 @@ class DrainWatch {
   bool is_late(Instant now) noexcept {
     constexpr std::chrono::milliseconds kPunctual{100};
     constexpr std::chrono::seconds kGrace{1};
-    if (!deadline_ || *deadline_ > now) return false;
+    if (!deadline_.is_over(now)) return false;
     const bool was_away = now - *deadline_ > kPunctual;
     deadline_.reset();
     if (was_away) deadline_ = now + kGrace;
     return !was_away;
   }
-  std::optional<Instant> deadline() const noexcept { return deadline_; }
+  Deadline deadline() const noexcept { return deadline_; }
 
  private:
   void start(Instant now) noexcept {
     if (!is_in_use_) return;
     watched_ = begun_;
     deadline_ = now + timeout_ + static_cast<std::int64_t>(bytes_) * of_byte_;
+  }
+  // All that the deadline was for were taken.
+  void restart(Instant now) noexcept {
+    deadline_.reset();
+    if (ended_ != begun_) start(now);
   }
 
   const std::chrono::nanoseconds timeout_;
@@ -67,7 +68,7 @@ class DrainWatch {
   std::uint64_t begun_ = 0, ended_ = 0;  // messages
   std::uint64_t bytes_ = 0;              // under way
   std::uint64_t watched_ = 0;            // begun_, of those that the deadline is for
-  std::optional<Instant> deadline_;
+  Deadline deadline_;
 };
 
 }  // namespace rpcrdma

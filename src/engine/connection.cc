@@ -204,7 +204,7 @@ void Connection::handle_timeout(Instant now) {
   option_port_.handle_timeout(now);
 }
 
-std::optional<Instant> Connection::poll_timeout() const {
+Deadline Connection::poll_timeout() const {
   return earlier(earlier(requester_.poll_timeout(), responder_.poll_timeout()),
                  option_port_.poll_timeout());
 }

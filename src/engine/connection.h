@@ -34,6 +34,7 @@
 #include <span>
 #include <utility>
 
+#include "base/deadline.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
 #include "engine/shared.h"
@@ -111,7 +112,7 @@ class Connection {
   // given meanwhile.
   const Event* event() { return shared_.events.empty() ? nullptr : &shared_.events.front(); }
   void drop_event() { shared_.events.drop(); }
-  std::optional<Instant> poll_timeout() const;
+  Deadline poll_timeout() const;
 
   // --- Getters ---
   // Returns the credits that each reply grants.

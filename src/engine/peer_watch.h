@@ -4,8 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 
+#include "base/deadline.h"
 #include "engine/types.h"
 
 namespace rpcrdma::engine {
@@ -25,17 +25,17 @@ class PeerWatch {
   }
   // True once: the time is over.
   bool expired(Instant now) noexcept {
-    if (!deadline_ || *deadline_ > now) return false;
+    if (!deadline_.is_over(now)) return false;
     deadline_.reset();
     return true;
   }
   void stop() noexcept { deadline_.reset(); }
-  std::optional<Instant> deadline() const noexcept { return deadline_; }
+  Deadline deadline() const noexcept { return deadline_; }
 
  private:
   const std::chrono::nanoseconds timeout_;
   std::uint32_t under_way_ = 0;
-  std::optional<Instant> deadline_;
+  Deadline deadline_;
 };
 
 }  // namespace rpcrdma::engine

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
+#include "base/deadline.h"
 #include "base/ring.h"
 #include "engine/offered_chunks.h"
 #include "engine/types.h"
@@ -31,7 +31,7 @@ class PullWindow {
     std::uint64_t bytes = 0;  // that are not here
     std::uint16_t reads = 0;  // not complete
     std::chrono::nanoseconds left{};
-    std::optional<Instant> deadline;  // while its Reads are under way
+    Deadline deadline;  // while its Reads are under way
   };
 
   // `calls_max`: how many may have to wait.
@@ -110,12 +110,10 @@ class PullWindow {
   }
   // Returns a time no later than the first end of a Call's time. The owner looks at all of them
   // then, which it does once in that time, and tells those that have time left with note().
-  std::optional<Instant> deadline() const noexcept { return earliest_; }
-  bool is_due(Instant now) const noexcept { return earliest_ && *earliest_ <= now; }
+  Deadline deadline() const noexcept { return earliest_; }
+  bool is_due(Instant now) const noexcept { return earliest_.is_over(now); }
   void forget_deadline() noexcept { earliest_.reset(); }
-  void note(Instant deadline) noexcept {
-    earliest_ = std::min(earliest_.value_or(deadline), deadline);
-  }
+  void note(Instant deadline) noexcept { earliest_ = earlier(earliest_, deadline); }
 
  private:
   // Adds the first `size` bytes of the chunk.
@@ -150,7 +148,7 @@ class PullWindow {
   std::uint32_t under_way_ = 0;
   std::uint32_t reads_ = 0;
   std::uint64_t bytes_ = 0;
-  std::optional<Instant> earliest_;
+  Deadline earliest_;
 };
 
 }  // namespace rpcrdma::engine

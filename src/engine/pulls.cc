@@ -22,7 +22,7 @@ void Pulls::wait_turn(AnsweredCall& call) {
   go_on();
 }
 
-void Pulls::go_on() {
+void Pulls::begin_waiting() {
   while (!shared_.disconnect && window_.anybody_waits() && window_.has_room(shared_.reads.max())) {
     AnsweredCall& call = slots_[window_.next()];
     window_.claim(call.chunked->claim, call.chunked->offered);
@@ -90,13 +90,13 @@ bool Pulls::is_late(Instant now) noexcept {
   window_.forget_deadline();
   for (AnsweredCall& call : slots_) {
     if (call.state != CallState::kPulling || !call.chunked->claim.deadline) continue;
-    Instant& deadline = *call.chunked->claim.deadline;
+    Deadline& deadline = call.chunked->claim.deadline;
     // This side may have been away, with what the peer has served meanwhile still to be looked at.
     constexpr std::chrono::milliseconds kPunctual{100};
     constexpr std::chrono::seconds kGrace{1};
-    if (deadline <= now && now - deadline <= kPunctual) return true;
-    if (deadline <= now) deadline = now + kGrace;
-    window_.note(deadline);
+    if (deadline.is_over(now) && now - *deadline <= kPunctual) return true;
+    if (deadline.is_over(now)) deadline = now + kGrace;
+    window_.note(*deadline);
   }
   return false;
 }

@@ -3,8 +3,8 @@
 #define RPCRDMA_ENGINE_PULLS_H_
 
 #include <cstdint>
-#include <optional>
 
+#include "base/deadline.h"
 #include "engine/answered_call.h"
 #include "engine/pull_window.h"
 #include "engine/shared.h"
@@ -36,10 +36,12 @@ class Pulls {
   // Nothing of the Call is pulled any more.
   void end(AnsweredCall& call) noexcept { window_.release(call.chunked->claim); }
   // Gives other calls their turn; called after read_done() and end().
-  void go_on();
+  void go_on() {
+    if (window_.anybody_waits()) begin_waiting();
+  }
 
   // Returns the time for the next is_late(), if one is needed.
-  std::optional<Instant> deadline() const noexcept { return window_.deadline(); }
+  Deadline deadline() const noexcept { return window_.deadline(); }
   // Returns whether the peer takes too long with the chunks of a Call.
   bool is_late(Instant now) noexcept;
   // The connection has ended: those that wait for their turn are the responder's to end.
@@ -47,6 +49,7 @@ class Pulls {
 
  private:
   void wait_turn(AnsweredCall& call);
+  void begin_waiting();
   // False: all chunks are here.
   bool ask(AnsweredCall& call, bool is_early = false);
   bool may_begin() const noexcept {

@@ -465,7 +465,7 @@ void Requester::free_slot(Slot& slot) {
 
 void Requester::set_deadline(Slot& slot, Instant deadline) {
   slot.deadline = deadline;
-  if (!next_timeout_ || deadline < *next_timeout_) next_timeout_ = deadline;
+  next_timeout_ = earlier(next_timeout_, deadline);
 }
 
 Requester::Slot* Requester::find_waiting_for_reply(Xid xid) {

@@ -61,7 +61,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   void handle_timeout(Instant now);
   void handle_disconnected();
   void poll_work(WorkRoom& room);
-  std::optional<Instant> poll_timeout() const { return next_timeout_; }
+  Deadline poll_timeout() const { return next_timeout_; }
 
   void resume(std::uint16_t slot) override { slots_.make_ready(slots_[slot]); }
   void complete_reading(std::uint16_t slot) override;
@@ -94,10 +94,10 @@ class Requester final : private rfc5666::ReadReplies::Host {
   CallGate gate_;
   SlotTable<Slot> slots_;
   PartPool<CallChunks> chunks_;
-  XidIndex xids_;                        // of slots_
-  Instant now_{};                        // may be early
-  std::uint32_t in_flight_ = 0;          // started and not ended
-  std::optional<Instant> next_timeout_;  // no deadline is earlier
+  XidIndex xids_;                // of slots_
+  Instant now_{};                // may be early
+  std::uint32_t in_flight_ = 0;  // started and not ended
+  Deadline next_timeout_;        // no deadline is earlier
   VersionOffer offer_;
 };
 

@@ -189,10 +189,9 @@ void Responder::handle_timeout(Instant now) {
   if (results_.is_late(now)) shared_.give_up(GivenUp::kSlowReplies);
 }
 
-std::optional<Instant> Responder::poll_timeout() const noexcept {
-  const auto of_profile = profile_ != nullptr ? profile_->next_deadline() : std::nullopt;
-  return earlier(earlier(peer_.deadline(), of_profile),
-                 earlier(pulls_.deadline(), results_.deadline()));
+Deadline Responder::poll_timeout() const noexcept {
+  const Deadline first = earlier(peer_.deadline(), earlier(pulls_.deadline(), results_.deadline()));
+  return profile_ == nullptr ? first : earlier(first, profile_->next_deadline());
 }
 
 void Responder::handle_disconnected() {

@@ -84,7 +84,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   void handle_refused_write(const RefusedWrite& refused);
   void handle_disconnected();
   void poll_work(WorkRoom& room);
-  std::optional<Instant> poll_timeout() const noexcept;
+  Deadline poll_timeout() const noexcept;
   // Returns whether some call has work that is not posted yet: perhaps a reply, of any size.
   bool has_unsent() const noexcept { return slots_.has_ready(); }
 

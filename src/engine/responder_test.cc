@@ -790,7 +790,7 @@ std::optional<std::chrono::nanoseconds> given_up_after(std::uint32_t rate_min,
   };
   for (int i = 0; i < 3; ++i) answer_one();
   for (int i = 0; i < calls; ++i) {
-    side.now = std::min(side.now + each, side.engine.poll_timeout().value());
+    side.now = std::min(side.now + each, *side.engine.poll_timeout());
     side.engine.handle_timeout(side.now);
     side.drain();
     if (side.take_action<Disconnect>()) {

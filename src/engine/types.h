@@ -202,12 +202,6 @@ using Event =
 
 // --- Settings ----------------------------------------------------------------------------------
 
-// The first of two times, of which either may be never.
-inline std::optional<Instant> earlier(std::optional<Instant> one, std::optional<Instant> other) {
-  if (!one || !other) return one ? one : other;
-  return *one < *other ? one : other;
-}
-
 enum class Role : std::uint8_t {
   kClient,  // makes Calls; answers backward ones
   kServer,  // answers them; makes backward ones

@@ -3,8 +3,8 @@
 #define RPCRDMA_ENGINE_VERSION_OFFER_H_
 
 #include <cstdint>
-#include <optional>
 
+#include "base/deadline.h"
 #include "engine/shared.h"
 #include "engine/types.h"
 
@@ -26,7 +26,7 @@ class VersionOffer {
   void handle_disconnected() noexcept { deadline_.reset(); }
   // A Call of version 2 goes out.
   void sent(Instant now) noexcept { deadline_ = now + timeout_; }
-  std::optional<Instant> deadline() const noexcept { return deadline_; }
+  Deadline deadline() const noexcept { return deadline_; }
 
   // A peer that drops what it does not understand is to be tried again in version 1, over another
   // connection.
@@ -65,7 +65,7 @@ class VersionOffer {
   const Versions versions_;
   const std::chrono::nanoseconds timeout_;
   Shared& shared_;
-  std::optional<Instant> deadline_;
+  Deadline deadline_;
 };
 
 }  // namespace rpcrdma::engine

@@ -62,7 +62,7 @@ void Reactor::forget(Watched& watched) {
   }
 }
 
-void Reactor::set_deadline(Watched& watched, std::optional<Instant> when) {
+void Reactor::set_deadline(Watched& watched, Deadline when) {
   if (watched.deadline_) deadlines_.erase({*watched.deadline_, &watched});
   watched.deadline_ = when;
   if (when) deadlines_.insert({*when, &watched});
@@ -113,7 +113,7 @@ void Reactor::drain(int fd) {
   const ssize_t size = read(fd, &count, sizeof(count));
   if (size != static_cast<ssize_t>(sizeof(count)) || fd != timer_.value()) return;
   armed_.reset();
-  if (user_timer_ && *user_timer_ <= now()) user_timer_.reset();  // it has done its duty
+  if (user_timer_ && user_timer_.is_over(now())) user_timer_.reset();  // it has done its duty
 }
 
 void Reactor::block() {
@@ -126,20 +126,20 @@ bool Reactor::peek() {
   return ready_begin_ != ready_end_ || fetch(0) > 0;
 }
 
-void Reactor::set_user_timer(std::optional<Instant> when) {
+void Reactor::set_user_timer(Deadline when) {
   user_timer_ = when;
   arm();
 }
 
 void Reactor::arm() {
-  std::optional<Instant> next = user_timer_;
+  Deadline next = user_timer_;
   if (!deadlines_.empty() && (!next || deadlines_.begin()->first < *next)) {
     next = deadlines_.begin()->first;
   }
   // Set too early it costs one idle round; set again for each later time it would cost a system
   // call for each call of the upper layer.
-  if (!next || (armed_ && *armed_ <= *next)) return;
-  const auto since = next->time_since_epoch();
+  if (!next || earlier(armed_, next) == armed_) return;
+  const auto since = (*next).time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
   itimerspec time{};
   time.it_value.tv_sec = std::max<std::int64_t>(seconds.count(), 0);

@@ -10,10 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 #include <utility>
 
+#include "base/deadline.h"
 #include "posix/fd.h"
 #include "rpcrdma/types.h"
 
@@ -28,7 +28,7 @@ class Watched {
 
  private:
   friend class Reactor;
-  std::optional<Instant> deadline_;
+  Deadline deadline_;
 };
 
 // Watches a descriptor that others look after, and that only has to end block().
@@ -57,7 +57,7 @@ class Reactor {
   bool rewatch(int fd, std::uint32_t events, Watched& before, Watched& watched);
   void unwatch(int fd, Watched& watched);
   // Replaces the deadline; handle_deadline() is called once when it has come.
-  void set_deadline(Watched& watched, std::optional<Instant> when);
+  void set_deadline(Watched& watched, Deadline when);
 
   static Instant now() noexcept;
   // Calls the handlers of what is ready and of deadlines that have come.
@@ -68,7 +68,7 @@ class Reactor {
   // Returns whether something is ready, without waiting.
   bool peek();
   // The user's timer, beside the deadlines.
-  void set_user_timer(std::optional<Instant> when);
+  void set_user_timer(Deadline when);
   // Brings the timer descriptor up to date.
   void arm();
   // Ends block() from any thread. Callers that check their queue after dispatch() see all work that
@@ -89,8 +89,8 @@ class Reactor {
   std::size_t ready_begin_ = 0;
   std::size_t ready_end_ = 0;
   std::set<std::pair<Instant, Watched*>> deadlines_;
-  std::optional<Instant> user_timer_;
-  std::optional<Instant> armed_;  // what the timer descriptor is set to
+  Deadline user_timer_;
+  Deadline armed_;  // what the timer descriptor is set to
   std::atomic<bool> woken_ = false;
 };
 

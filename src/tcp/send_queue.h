@@ -6,11 +6,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "base/assert.h"
 #include "base/bounded_vector.h"
+#include "base/deadline.h"
 #include "base/drain_watch.h"
 #include "base/ring.h"
 #include "tcp/record.h"
@@ -92,7 +92,7 @@ class SendQueue {
     watch_.begin(watched_size_, now());
   }
   // See DrainWatch.
-  std::optional<Instant> deadline() const noexcept { return watch_.deadline(); }
+  Deadline deadline() const noexcept { return watch_.deadline(); }
   bool is_late(Instant now) noexcept { return watch_.is_late(now); }
 
  private:

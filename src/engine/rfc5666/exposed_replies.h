@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/ring.h"
 #include "engine/chunk_planner.h"
 #include "engine/exposure_set.h"
@@ -62,7 +63,7 @@ class ExposedReplies {
   // Ends the connection, and so the peer's rights to the memory, when a reply has waited too long
   // for its RDMA_DONE.
   void handle_timeout(Instant now);
-  std::optional<Instant> next_deadline() const noexcept { return next_deadline_; }
+  Deadline next_deadline() const noexcept { return next_deadline_; }
   void handle_disconnected() noexcept;
 
  private:
@@ -92,7 +93,7 @@ class ExposedReplies {
   std::vector<OneReply> replies_;  // by slot
   std::uint32_t exposed_ = 0;      // beyond kWaiting, at most exposed_replies_max
   Ring<std::uint16_t> waiting_;
-  std::optional<Instant> next_deadline_;  // none is earlier
+  Deadline next_deadline_;  // none is earlier
 };
 
 }  // namespace rpcrdma::engine::rfc5666

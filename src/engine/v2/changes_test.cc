@@ -201,7 +201,7 @@ TEST_F(Asking, EndsWhereThePeerDoesNotAnswer) {
   ASSERT_TRUE(ask(4096));
   EXPECT_EQ(told(), "REQXCH 1=4096");
   const auto deadline = side.now + Options{}.offer_timeout;
-  ASSERT_LE(side.engine.poll_timeout(), deadline);
+  ASSERT_LE(*side.engine.poll_timeout(), deadline);
   side.now = deadline - std::chrono::nanoseconds(1);
   side.engine.handle_timeout(side.now);
   EXPECT_EQ(end(), "open");

@@ -96,8 +96,8 @@ class OptionPort {
   void handle_time(Instant now) noexcept { now_ = now; }
   void handle_timeout(Instant now);
   void handle_disconnected();
-  std::optional<Instant> poll_timeout() const noexcept {
-    return earlier(peer_.deadline(), asked_ ? std::optional(asked_->deadline) : std::nullopt);
+  Deadline poll_timeout() const noexcept {
+    return earlier(peer_.deadline(), asked_ ? Deadline(asked_->deadline) : Deadline());
   }
   // Returns the size if the next request asks for smaller Receives: it is sent only when no planned
   // Send above this size is left unposted. nullopt: the next request asks for something else.

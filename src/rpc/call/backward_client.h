@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/deadline.h"
 #include "rpc/call/client_impl.h"
 #include "rpc/call/rdma_carrier.h"
 #include "rpc/serve/session.h"
@@ -52,7 +53,7 @@ class BackwardClient final : public ClientImpl,
   void end_calls() override { close(); }
   void handle_end() override;
   bool holds_replies() const noexcept override { return flow_.calls().any_holds_receive(); }
-  std::optional<Instant> next_deadline() const override { return flow_.calls().deadline(); }
+  Deadline next_deadline() const override { return flow_.calls().deadline(); }
   void handle_time(Instant now) override;
   void handle_server_end() override;
 

@@ -92,7 +92,7 @@ std::optional<Error> CallFlow::seal(CallSlot& slot) {
   if (!keeps_calls_ || calls_.is_own(calls_.index_of(slot))) slot.deadline = now() + slot.timeout;
   if (end == StepEnd::kDone) return send_sealed(slot);
   slot.state = State::kSealing;
-  next_cancel_ = engine::earlier(next_cancel_, slot.deadline);
+  next_cancel_ = earlier(next_cancel_, slot.deadline);
   return std::nullopt;
 }
 
@@ -240,9 +240,9 @@ void CallFlow::cancel_sealing() {
   next_cancel_.reset();
 }
 
-std::optional<Instant> CallFlow::next_deadline() const noexcept {
+Deadline CallFlow::next_deadline() const noexcept {
   const auto cancel = steps_.under_way() > 0 ? next_cancel_ : std::nullopt;
-  return engine::earlier(cancel, calls_.deadline());
+  return earlier(cancel, calls_.deadline());
 }
 
 // Time has passed, and the connection may be another one or none: what was sealed is good for one

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/deadline.h"
 #include "rpc/call/call_round.h"
 #include "rpc/call/call_steps.h"
 #include "rpc/call/call_table.h"
@@ -99,7 +100,7 @@ class CallFlow {
   // Cancels all that are being sealed: there is no connection for them any more.
   void cancel_sealing();
   // When a step has to be cancelled, or a call that waits has no time left.
-  std::optional<Instant> next_deadline() const noexcept;
+  Deadline next_deadline() const noexcept;
   WaitingCalls& waiting() noexcept { return waiting_; }
   ConnectionHistory& history() noexcept { return history_; }
   // The client is closed: nothing is sent any more, and what ends is cancelled.
@@ -162,7 +163,7 @@ class CallFlow {
   ConnectionHistory history_;
   PreparedCalls prepared_;
   WaitingCalls waiting_{*this};
-  std::optional<Instant> next_cancel_;  // no call that is being sealed has less time
+  Deadline next_cancel_;  // no call that is being sealed has less time
   bool keeps_calls_;
   const bool finishes_messages_;
   bool closing_ = false;

@@ -82,11 +82,11 @@ CallSlot* CallTable::only_one_lost_with(std::uint32_t link) {
   return only;
 }
 
-std::optional<Instant> CallTable::deadline() const {
+Deadline CallTable::deadline() const {
   if (waiting_ == 0) return std::nullopt;
-  std::optional<Instant> first;
+  Deadline first;
   for (const CallSlot& slot : slots_) {
-    if (slot.state == CallState::kWaiting) first = engine::earlier(first, slot.deadline);
+    if (slot.state == CallState::kWaiting) first = earlier(first, slot.deadline);
   }
   return first;
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/ring.h"
 #include "engine/types.h"
 #include "engine/xid_index.h"
@@ -120,12 +121,12 @@ class CallTable {
   // Calls `cancel(slot)` for each call that is being sealed and has no time left. Returns the
   // earliest deadline of the others; nullopt: there are no others.
   template <class Cancel>
-  std::optional<Instant> cancel_sealing(Instant now, Cancel&& cancel) {
-    std::optional<Instant> next;
+  Deadline cancel_sealing(Instant now, Cancel&& cancel) {
+    Deadline next;
     for (CallSlot& slot : slots_) {
       if (slot.state != CallState::kSealing) continue;
       if (slot.deadline > now) {
-        next = engine::earlier(next, slot.deadline);
+        next = earlier(next, slot.deadline);
       } else {
         cancel(slot);
       }
@@ -162,7 +163,7 @@ class CallTable {
   // several, or none.
   CallSlot* only_one_lost_with(std::uint32_t link);
   // The first time limit among them.
-  std::optional<Instant> deadline() const;
+  Deadline deadline() const;
 
  private:
   std::vector<CallSlot> slots_;

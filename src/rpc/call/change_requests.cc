@@ -52,8 +52,8 @@ void ChangeRequests::lose_all() {
   for (std::size_t left = requests_.size(); left > 0; --left) end(0, ChangeResult::kLost);
 }
 
-std::optional<Instant> ChangeRequests::next(Instant now) const noexcept {
-  std::optional<Instant> first;
+Deadline ChangeRequests::next(Instant now) const noexcept {
+  Deadline first;
   for (const Request& request : requests_) {
     if (request.is_asked || request.at <= now) continue;
     if (!first || request.at < *first) first = request.at;

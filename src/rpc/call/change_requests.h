@@ -3,9 +3,9 @@
 #define RPCRDMA_RPC_CALL_CHANGE_REQUESTS_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "base/deadline.h"
 #include "engine/connection.h"
 #include "engine/v2/small_value.h"
 #include "rpcrdma/characteristics.h"
@@ -30,7 +30,7 @@ class ChangeRequests {
   // There is no next connection.
   void lose_all();
   // When progress() has something to do by itself.
-  std::optional<Instant> next(Instant now) const noexcept;
+  Deadline next(Instant now) const noexcept;
 
  private:
   struct Request {

@@ -169,11 +169,11 @@ void ConnectingClient::pump() noexcept {
   const auto next_change = changes_.next(flow_.now());
   flow_.round().end();
   auto timeout = connection_ != nullptr ? connection_->engine().poll_timeout() : std::nullopt;
-  timeout = engine::earlier(timeout, connector_.next_attempt());
-  timeout = engine::earlier(timeout, flow_.next_deadline());
+  timeout = earlier(timeout, connector_.next_attempt());
+  timeout = earlier(timeout, flow_.next_deadline());
   // News of the last steps of this round are reported in the next one.
   if (changes_.has_news()) provider_.wake();
-  provider_.arm_timer(engine::earlier(timeout, next_change));
+  provider_.arm_timer(earlier(timeout, next_change));
 }
 
 void ConnectingClient::pump_connection() {

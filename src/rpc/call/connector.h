@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.h"
 #include "rpc/call/address_finder.h"
 #include "rpc/call/backoff.h"
 #include "rpc/call/call_flow.h"
@@ -69,7 +69,7 @@ class Connector {
   // sends calls that waited for it.
   void maintain(bool is_up);
   // When maintain() has something to do although nothing has happened.
-  std::optional<Instant> next_attempt() const noexcept { return next_attempt_; }
+  Deadline next_attempt() const noexcept { return next_attempt_; }
   // Returns whether a call may be sent over the connection, which is up. After several losses
   // without a reply calls go one at a time, to find out which one it is that the server cannot
   // stand.
@@ -104,7 +104,7 @@ class Connector {
   std::size_t at_ = 0;                     // in addresses_: of the connection
   bool was_up_ = false;                    // the connection that there is
   bool stays_ = false;                     // the next attempt is at the same address
-  std::optional<Instant> next_attempt_;    // set: there is no connection, and none is being made
+  Deadline next_attempt_;                  // set: there is no connection, and none is being made
   std::uint32_t losses_in_a_row_ = 0;      // without a reply in between
   std::string last_failure_;               // empty: none yet
 };

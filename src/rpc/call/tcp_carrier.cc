@@ -102,7 +102,7 @@ std::optional<Error> TcpCarrier::send(CallSlot& slot) {
   slot.deadline = flow_.now() + slot.timeout;
   flow_.calls().started(slot);
   ++in_flight_;
-  next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
+  next_deadline_ = earlier(next_deadline_, slot.deadline);
   return std::nullopt;
 }
 
@@ -208,7 +208,7 @@ void TcpCarrier::time_out() {
     const CallSlot& slot = flow_.calls()[i];
     if (slot.state != CallState::kStarted) continue;
     if (slot.deadline > flow_.now()) {
-      next_deadline_ = engine::earlier(next_deadline_, slot.deadline);
+      next_deadline_ = earlier(next_deadline_, slot.deadline);
     } else if (is_settled(sent_[i])) {
       note_end(sent_[i]);
       flow_.fail(i, explain(engine::CallError::kTimedOut));

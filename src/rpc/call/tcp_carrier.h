@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.h"
 #include "posix/address.h"
 #include "posix/reactor.h"
 #include "rpc/call/call_flow.h"
@@ -51,7 +52,7 @@ class TcpCarrier final : public Carrier {
   std::optional<posix::Fd> release();
   bool is_local() const noexcept { return connection_ != nullptr && connection_->is_local(); }
   // When the time of a call that was sent is over, or earlier.
-  std::optional<Instant> next_deadline() const noexcept { return next_deadline_; }
+  Deadline next_deadline() const noexcept { return next_deadline_; }
   TransferCounters counters() const noexcept;
 
   bool lend_stream(CallSlot& slot, std::size_t arguments_size) override;
@@ -98,7 +99,7 @@ class TcpCarrier final : public Carrier {
   std::uint64_t messages_ = 0;                   // sent over the connection
   std::uint32_t in_flight_ = 0;                  // calls
   std::uint32_t early_ = 0;                      // of those, with a reply that has to wait
-  std::optional<Instant> next_deadline_;         // none of them has less time
+  Deadline next_deadline_;                       // none of them has less time
   TransferCounters past_;                        // without the bytes of this connection
   bool gave_up_ = false;
   bool stepped_up_ = false;

@@ -99,8 +99,8 @@ void TcpClient::pump() noexcept {
   carrier_.pump();
   if (connector_.enabled()) connector_.maintain(connected());
   flow_.round().end();
-  auto deadline = engine::earlier(carrier_.next_deadline(), flow_.next_deadline());
-  deadline = engine::earlier(deadline, connector_.next_attempt());
+  auto deadline = earlier(carrier_.next_deadline(), flow_.next_deadline());
+  deadline = earlier(deadline, connector_.next_attempt());
   reactor_->set_user_timer(deadline);
   reactor_->arm();
 }

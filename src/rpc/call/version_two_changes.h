@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline.h"
 #include "rpc/call/change_requests.h"
 #include "rpc/call/client_impl.h"
 #include "transport/connection.h"
@@ -27,7 +28,7 @@ class VersionTwoChanges final : public VersionTwoRequests {
   // No connection is to come: the requests that are left are lost.
   void lose_all() { requests_.lose_all(); }
   // When take() has something to do by itself.
-  std::optional<Instant> next(Instant now) const noexcept { return requests_.next(now); }
+  Deadline next(Instant now) const noexcept { return requests_.next(now); }
   // Returns whether the last steps of a round have left news for the next one.
   bool has_news() const noexcept {
     return connection_ != nullptr && connection_->engine().option_port().has_news();

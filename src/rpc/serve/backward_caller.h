@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline.h"
 #include "engine/types.h"
 #include "rpcrdma/types.h"
 
@@ -29,7 +30,7 @@ class BackwardCaller {
   // These three are called while there is no connection, see Mailbox::set_disconnected(). The first
   // returns the first time limit of a Call that waits; the others say that time has passed, and
   // that the server ends.
-  virtual std::optional<Instant> next_deadline() const = 0;
+  virtual Deadline next_deadline() const = 0;
   virtual void handle_time(Instant now) = 0;
   virtual void handle_server_end() = 0;
 };
@@ -92,8 +93,8 @@ class DisconnectedCallers {
   void end_all() {
     while (!callers_.empty()) callers_.back()->handle_server_end();
   }
-  std::optional<Instant> next_deadline() const {
-    std::optional<Instant> next;
+  Deadline next_deadline() const {
+    Deadline next;
     for (const BackwardCaller* caller : callers_) {
       const auto deadline = caller->next_deadline();
       if (deadline && (!next || *deadline < *next)) next = deadline;

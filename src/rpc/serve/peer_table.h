@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/deadline_heap.h"
 #include "rpc/serve/connection_log.h"
 #include "rpc/serve/serving.h"
@@ -43,7 +43,7 @@ class Peer : public rdma::NewsListener, public DeadlineHeap<Peer>::Entry {
   // Called behind each turn: ends the connection if it is time to, and reports its end.
   virtual State settle(Instant now) = 0;
   // Returns when the peer needs a turn although it has no news.
-  virtual std::optional<Instant> next_deadline() const = 0;
+  virtual Deadline next_deadline() const = 0;
 
   void handle_news() noexcept override;
   const Serving& serving() const noexcept { return serving_; }
@@ -105,7 +105,7 @@ class PeerTable {
   void serve(Instant now);
   // Settles a peer outside of its turn, which destroys it if it is finished.
   void settle(Peer& peer, Instant now);
-  std::optional<Instant> next_deadline() const noexcept { return deadlines_.first(); }
+  Deadline next_deadline() const noexcept { return deadlines_.first(); }
 
   // Lets the peer wait for an event. handle_event() gives a turn to each that waits, in the order
   // in which they began to.

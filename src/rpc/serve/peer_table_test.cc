@@ -38,7 +38,7 @@ class PeerTableTest : public ::testing::Test {
       return left == 0 || --left == 0;
     }
     State settle(Instant /*now*/) override { return state; }
-    std::optional<Instant> next_deadline() const override { return deadline; }
+    Deadline next_deadline() const override { return deadline; }
 
     int left = 0;  // turns that it needs in a row
     bool has_news_in_turn = false;

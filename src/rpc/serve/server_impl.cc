@@ -52,8 +52,8 @@ class ServerImpl::RdmaPeer final : public rpc::Peer {
   }
   bool take_turn(Instant now) override;
   State settle(Instant now) override { return server_.settle(*this, now); }
-  std::optional<Instant> next_deadline() const override {
-    return engine::earlier(connection->engine().poll_timeout(), idle_deadline_);
+  Deadline next_deadline() const override {
+    return earlier(connection->engine().poll_timeout(), idle_deadline_);
   }
   // Ends the connection if it has been idle for so long. Called behind each turn.
   void end_if_idle(Instant now, std::chrono::nanoseconds timeout);
@@ -75,7 +75,7 @@ class ServerImpl::RdmaPeer final : public rpc::Peer {
  private:
   ServerImpl& server_;
   // The time when it will have been idle for too long; nullopt if it is not idle.
-  std::optional<Instant> idle_deadline_;
+  Deadline idle_deadline_;
   std::uint64_t messages_seen_ = 0;  // that had come when its idle time began
 };
 
@@ -518,9 +518,9 @@ bool ServerImpl::drained() const noexcept {
 }
 
 void ServerImpl::arm_timer() {
-  std::optional<Instant> next;
+  Deadline next;
   if (draining_ && !drain_is_over_ && log_.connections() > 0) next = drain_deadline_;
-  const auto no_later_than = [&next](std::optional<Instant> when) {
+  const auto no_later_than = [&next](Deadline when) {
     if (when && (!next || *when < *next)) next = when;
   };
   no_later_than(peers_.next_deadline());

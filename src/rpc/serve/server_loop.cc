@@ -45,7 +45,7 @@ void ServerLoop::progress() {
   if (reactor_) reactor_->dispatch();
 }
 
-void ServerLoop::arm_timer(std::optional<Instant> when) {
+void ServerLoop::arm_timer(Deadline when) {
   if (provider_ != nullptr) {
     provider_->arm_timer(when);
   } else if (reactor_) {

@@ -3,8 +3,8 @@
 #define RPCRDMA_RPC_SERVE_SERVER_LOOP_H_
 
 #include <memory>
-#include <optional>
 
+#include "base/deadline.h"
 #include "posix/reactor.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/provider.h"
@@ -34,7 +34,7 @@ class ServerLoop {
   }
   // Called at the end of a round: wait_fd() becomes readable at this time, or at a deadline of a
   // socket.
-  void arm_timer(std::optional<Instant> when);
+  void arm_timer(Deadline when);
   void wait();
   int wait_fd() const noexcept;
   void wake() noexcept;  // from any thread

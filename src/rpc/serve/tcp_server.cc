@@ -59,7 +59,7 @@ class TcpServer::Link final : public Peer, public tcp::NewsListener {
   void handle_news() noexcept override { Peer::handle_news(); }
   bool take_turn(Instant now) override { return session->progress(now); }
   State settle(Instant now) override { return server_.settle(*this, now); }
-  std::optional<Instant> next_deadline() const override { return server_.idle_deadline(*session); }
+  Deadline next_deadline() const override { return server_.idle_deadline(*session); }
 
   const std::unique_ptr<TcpSession> session;
 
@@ -219,7 +219,7 @@ TcpServer::Link* TcpServer::spare_for(std::string_view peer, Instant now) {
 
 // --- Turns -------------------------------------------------------------------------------------
 
-std::optional<Instant> TcpServer::idle_deadline(const TcpSession& session) const noexcept {
+Deadline TcpServer::idle_deadline(const TcpSession& session) const noexcept {
   if (options_.idle_timeout.count() == 0) return std::nullopt;
   const auto since = session.idle_since();
   return since ? std::optional(*since + rpc::limited(options_.idle_timeout)) : std::nullopt;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.h"
 #include "posix/reactor.h"
 #include "rpc/pool_memory.h"
 #include "rpc/serve/host_shares.h"
@@ -72,7 +73,7 @@ class TcpServer {
   Link* oldest_of(Is&& is) const;
   Link* spare_for(std::string_view peer, Instant now);
   void deal(posix::Fd socket, Instant now);
-  std::optional<Instant> idle_deadline(const TcpSession& session) const noexcept;
+  Deadline idle_deadline(const TcpSession& session) const noexcept;
   Peer::State settle(Link& link, Instant now);
   void report_end(TcpSession& session);
 
