@@ -52,7 +52,7 @@ FORBIDDEN_IN_SANS_IO = re.compile(
     r"<(thread|mutex|atomic|random|iostream|fstream|sys/.*|infiniband/.*|unistd\.h|netinet/.*)>")
 # The interface of src/explain, for apps/explain alone (ADR 43).
 EXPLAIN_FOR_EDGES = ("explain/decoder.h", "explain/facts.h", "explain/live.h", "explain/packet.h", "explain/rules.h")
-EDGES = ("apps", "gen", "tools", "examples")
+EDGES = ("adapters", "apps", "gen", "tools", "examples")
 BANNED = [
     (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "unfinished work belongs into an issue"),
     (re.compile(r"\busing namespace\b"), "no using namespace"),

@@ -1,0 +1,444 @@
+#include "client.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "errors.h"
+#include "places.h"
+#include "rpcrdma/client.h"
+#include "settings.h"
+#include "socket_address.h"
+#include "xdr_streams.h"
+
+namespace rpcrdma::tirpc {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr timeval kTimeout{25, 0};  // of a call, as rpcgen's stubs have it
+constexpr int kRefreshesMax = 2;    // of the credential, for one call
+// What is written into the message's own room, bytes; more is sent from where it is.
+constexpr std::size_t kCopiedMax = 4096;
+// A Reply without results: its header, a verifier of any size, and the checksums of RPCSEC_GSS.
+constexpr std::uint32_t kReplyHeaderMax = 2048;
+// The library's own time-out of a call would end a connection on which nothing else has come
+// (ADR 17). libtirpc's does not, so that the calls of a CLIENT are given up here.
+constexpr std::chrono::hours kCallLife{24 * 365};
+
+bool is_time(const timeval& time) noexcept {
+  constexpr std::time_t kSecondsMax = 100'000'000;
+  return time.tv_sec >= 0 && time.tv_sec <= kSecondsMax && time.tv_usec >= 0 &&
+         time.tv_usec <= 1'000'000;
+}
+
+std::chrono::microseconds duration_of(const timeval& time) noexcept {
+  return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
+}
+
+// A call that was started. The library writes its end here also when nobody waits for it any more.
+struct Outstanding {
+  bool has_ended = false;
+  std::optional<Error> error;
+  std::optional<Reply> reply;
+  bool is_abandoned = false;
+  std::unique_ptr<std::byte[]> message;  // of an abandoned call, whose bytes are still lent
+};
+
+class RdmaClient {
+ public:
+  RdmaClient(Client client, rpcprog_t program, rpcvers_t version);
+  // Returns the handle that owns this object; null: there is no memory.
+  static CLIENT* hand_over(std::unique_ptr<RdmaClient> client);
+
+ private:
+  static RdmaClient& of(CLIENT* handle) noexcept {
+    return *static_cast<RdmaClient*>(handle->cl_private);
+  }
+  static clnt_stat call_operation(CLIENT* handle, rpcproc_t procedure, xdrproc_t encode,
+                                  void* arguments, xdrproc_t decode, void* results, timeval limit);
+  static void destroy_operation(CLIENT* handle);
+
+  clnt_stat call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments,
+                 xdrproc_t decode, void* results, const timeval& limit);
+  bool encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments);
+  // Sends what is encoded and waits for the reply. Returns false after writing error_.
+  bool exchange(rpcproc_t procedure, std::uint32_t reply_max, std::chrono::microseconds limit);
+  bool start(std::uint32_t reply_max);
+  bool await(Clock::time_point end);
+  void abandon();
+  void note(rpcproc_t procedure, const Error& error);
+  // Decodes the reply in reader_. Returns whether the call shall be made again, with a credential
+  // that was refreshed.
+  bool decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool may_refresh);
+  bool control(u_int request, void* value);
+  template <class Value>
+  static bool get(void* to, const Value& value) {
+    std::memcpy(to, &value, sizeof(value));
+    return true;
+  }
+  template <class Value>
+  static bool set(Value& value, const void* from) {
+    std::memcpy(&value, from, sizeof(value));
+    return true;
+  }
+  void fail(clnt_stat status, int number = 0) noexcept {
+    error_ = {};
+    error_.re_status = status;
+    error_.re_errno = number;
+  }
+  // Lets this thread use client_.
+  void own_client();
+
+  // RPCSEC_GSS makes calls of its own while a credential is refreshed.
+  std::recursive_mutex mutex_;
+  std::thread::id owner_;
+  XdrWriter writer_;
+  std::unique_ptr<Outstanding> current_;
+  std::vector<std::unique_ptr<Outstanding>> abandoned_;
+  Client client_;  // goes before the calls that it writes to
+  XdrReader reader_;
+  SocketAddress peer_;
+  rpcprog_t program_;
+  rpcvers_t version_;
+  std::uint32_t next_xid_;
+  std::optional<timeval> fixed_limit_;
+  timeval last_limit_ = kTimeout;
+  rpc_err error_{};
+  bool is_closed_ = false;  // by this side
+  bool has_warned_ = false;
+};
+
+RdmaClient::RdmaClient(Client client, rpcprog_t program, rpcvers_t version)
+    : owner_(std::this_thread::get_id()),
+      writer_(settings().call_max),
+      client_(std::move(client)),
+      peer_(client_.connection().peer_address),
+      program_(program),
+      version_(version),
+      next_xid_(std::random_device{}()) {}
+
+void RdmaClient::own_client() {
+  if (owner_ == std::this_thread::get_id()) return;
+  client_ = Client(std::move(client_));
+  owner_ = std::this_thread::get_id();
+}
+
+// --- A call ------------------------------------------------------------------------------------
+
+clnt_stat RdmaClient::call_operation(CLIENT* handle, rpcproc_t procedure, xdrproc_t encode,
+                                     void* arguments, xdrproc_t decode, void* results,
+                                     timeval limit) {
+  RdmaClient& self = of(handle);
+  const std::lock_guard lock(self.mutex_);
+  self.own_client();
+  return self.call(*handle->cl_auth, procedure, encode, arguments, decode, results, limit);
+}
+
+clnt_stat RdmaClient::call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments,
+                           xdrproc_t decode, void* results, const timeval& limit) {
+  if (limit.tv_sec == 0 && limit.tv_usec == 0) {
+    if (!std::exchange(has_warned_, true)) {
+      report(fmt::format(
+          "a call of program {} with a time-out of zero, which expects no reply, was not sent: "
+          "over RDMA each call needs one; make it over TCP, or wait for the reply",
+          program_));
+    }
+    fail(RPC_CANTSEND, EOPNOTSUPP);
+    return error_.re_status;
+  }
+  if (is_time(limit)) last_limit_ = limit;
+  const bool has_results = decode != nullptr && decode != reinterpret_cast<xdrproc_t>(xdr_void);
+  const std::uint32_t reply_max =
+      kReplyHeaderMax + (has_results ? settings().reply_max : std::uint32_t{0});
+  for (int refreshes = 0;; ++refreshes) {
+    if (!encode_call(auth, procedure, encode, arguments)) {
+      fail(RPC_CANTENCODEARGS);
+      break;
+    }
+    if (!exchange(procedure, reply_max, duration_of(fixed_limit_.value_or(last_limit_)))) break;
+    if (!decode_reply(auth, decode, results, refreshes < kRefreshesMax)) break;
+  }
+  return error_.re_status;
+}
+
+bool RdmaClient::encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments) {
+  writer_.restart();
+  XDR* const stream = writer_.handle();
+  // RFC 5531 §9.
+  const std::array<long, 6> header = {next_xid_,
+                                      CALL,
+                                      RPC_MSG_VERSION,
+                                      static_cast<long>(program_),
+                                      static_cast<long>(version_),
+                                      static_cast<long>(procedure)};
+  --next_xid_;  // as libtirpc counts
+  const auto put = [stream](long word) { return XDR_PUTLONG(stream, &word) == TRUE; };
+  return std::ranges::all_of(header, put) && AUTH_MARSHALL(&auth, stream) != 0 &&
+         AUTH_WRAP(&auth, stream, encode, static_cast<caddr_t>(arguments)) != 0;
+}
+
+bool RdmaClient::exchange(rpcproc_t procedure, std::uint32_t reply_max,
+                          std::chrono::microseconds limit) {
+  std::erase_if(abandoned_, [](const auto& each) { return each->has_ended; });
+  const Clock::time_point end = Clock::now() + limit;
+  if (!current_) current_ = std::make_unique<Outstanding>();
+  current_->has_ended = false;
+  if (!start(reply_max)) return false;
+  if (!await(end)) {
+    abandon();
+    fail(RPC_TIMEDOUT);
+    return false;
+  }
+  if (current_->error) {
+    note(procedure, *current_->error);
+    error_ = call_error(*current_->error);
+    current_->error.reset();
+    return false;
+  }
+  return true;
+}
+
+bool RdmaClient::start(std::uint32_t reply_max) {
+  if (is_closed_) {
+    fail(RPC_CANTSEND, EPIPE);
+    return false;
+  }
+  const Bytes message = writer_.written();
+  const bool is_copied = message.size() <= kCopiedMax;
+  auto call = client_.prepare_message(is_copied ? static_cast<std::uint32_t>(message.size()) : 0);
+  if (!call) {
+    error_ = unsent_error(call.error());
+    return false;
+  }
+  if (is_copied) {
+    call->arguments().xdr().opaque_fixed(message);
+  } else {
+    call->arguments().lend(message);
+  }
+  call->expect_results(reply_max);
+  call->time_out_after(kCallLife);
+  Outstanding* const outstanding = current_.get();
+  const auto started =
+      client_.start(std::move(*call), [outstanding](Expected<Reply, Error> reply) noexcept {
+        outstanding->has_ended = true;
+        outstanding->message.reset();
+        if (outstanding->is_abandoned) return;
+        if (reply) {
+          outstanding->reply.emplace(std::move(*reply));
+        } else {
+          outstanding->error = std::move(reply.error());
+        }
+      });
+  if (!started) error_ = unsent_error(started.error());
+  return started.has_value();
+}
+
+bool RdmaClient::await(Clock::time_point end) {
+  for (;;) {
+    client_.progress();
+    if (current_->has_ended) return true;
+    const auto left = end - Clock::now();
+    if (left <= Clock::duration::zero()) return false;
+    const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    constexpr std::chrono::milliseconds::rep kPollMax = 60'000;
+    pollfd ready{client_.wait_fd(), POLLIN, 0};
+    (void)::poll(&ready, 1, static_cast<int>(std::min(left_ms, kPollMax)));
+  }
+}
+
+// Leaves the call to the library, which gets its reply or the end of the connection. The credit of
+// the call is taken until then. When no credit is left, no further call could be sent, and the
+// connection ends: the program sees an error in place of one time-out after the other.
+void RdmaClient::abandon() {
+  current_->is_abandoned = true;
+  current_->message = writer_.release();
+  abandoned_.push_back(std::move(current_));
+  const auto terms = client_.connection().terms;
+  if (!terms || abandoned_.size() < terms->credits) return;
+  client_.close();
+  is_closed_ = true;
+}
+
+void RdmaClient::note(rpcproc_t procedure, const Error& error) {
+  if (error.code != Errc::kChunk || std::exchange(has_warned_, true)) return;
+  report(
+      fmt::format("{}: the reply to procedure {} of program {} is longer than the {} bytes that "
+                  "were offered for it. The server may have executed the call. Set "
+                  "RPCRDMA_TIRPC_REPLY_MAX to more",
+                  error.peer, procedure, program_, settings().reply_max));
+}
+
+bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool may_refresh) {
+  rpc_msg message{};
+  message.acpted_rply.ar_verf = _null_auth;
+  message.acpted_rply.ar_results.proc = reinterpret_cast<xdrproc_t>(xdr_void);
+  MessageReader& in_message = current_->reply->results();
+  current_->reply->ignore_rest();  // the decoders below say whether it could be read
+  XDR* const stream = reader_.handle();
+  fail(RPC_SUCCESS);
+  if (!reader_.open(in_message) || xdr_replymsg(stream, &message) == FALSE) {
+    fail(RPC_CANTDECODERES);
+  } else {
+    _seterr_reply(&message, &error_);
+    if (error_.re_status == RPC_SUCCESS) {
+      if (AUTH_VALIDATE(&auth, &message.acpted_rply.ar_verf) == 0) {
+        fail(RPC_AUTHERROR);
+        error_.re_why = AUTH_INVALIDRESP;
+      } else if (decode != nullptr &&
+                 AUTH_UNWRAP(&auth, stream, decode, static_cast<caddr_t>(results)) == 0) {
+        fail(RPC_CANTDECODERES);
+      }
+    }
+  }
+  const bool is_refused = error_.re_status != RPC_SUCCESS && error_.re_status != RPC_CANTDECODERES;
+  if (message.rm_reply.rp_stat == MSG_ACCEPTED && message.acpted_rply.ar_verf.oa_base != nullptr) {
+    stream->x_op = XDR_FREE;
+    (void)xdr_opaque_auth(stream, &message.acpted_rply.ar_verf);
+  }
+  reader_.close();
+  current_->reply.reset();
+  if (!is_refused || !may_refresh) return false;
+  const rpc_err refusal = error_;
+  if (AUTH_REFRESH(&auth, &message) != 0) return true;
+  error_ = refusal;
+  return false;
+}
+
+// --- Control -----------------------------------------------------------------------------------
+
+bool RdmaClient::control(u_int request, void* value) {
+  if (request == CLSET_FD_CLOSE || request == CLSET_FD_NCLOSE) return true;  // it is always ours
+  if (value == nullptr) return false;
+  const netbuf address = peer_.view();
+  timeval limit{};
+  switch (request) {
+    case CLSET_TIMEOUT:
+      if (set(limit, value); !is_time(limit)) return false;
+      fixed_limit_ = limit;
+      return true;
+    case CLGET_TIMEOUT:
+      return get(value, fixed_limit_.value_or(last_limit_));
+    case CLGET_SERVER_ADDR:
+      std::memcpy(value, address.buf, address.len);
+      return true;
+    case CLGET_SVC_ADDR:
+      return get(value, address);
+    case CLGET_FD:
+      return get(value, client_.wait_fd());
+    // That of the last call; the next one has the number below it.
+    case CLGET_XID:
+      return get(value, next_xid_ + 1);
+    case CLSET_XID:
+      return set(next_xid_, value);
+    case CLGET_VERS:
+      return get(value, static_cast<std::uint32_t>(version_));
+    case CLGET_PROG:
+      return get(value, static_cast<std::uint32_t>(program_));
+    case CLSET_VERS: {
+      std::uint32_t number = 0;
+      set(number, value);
+      version_ = number;
+      return true;
+    }
+    case CLSET_PROG: {
+      std::uint32_t number = 0;
+      set(number, value);
+      program_ = number;
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+// --- The handle --------------------------------------------------------------------------------
+
+void RdmaClient::destroy_operation(CLIENT* handle) {
+  RdmaClient* const self = &of(handle);
+  {
+    const std::lock_guard lock(self->mutex_);
+    self->own_client();
+  }
+  delete self;
+  std::free(handle->cl_netid);
+  std::free(handle->cl_tp);
+  std::free(handle);
+}
+
+CLIENT* RdmaClient::hand_over(std::unique_ptr<RdmaClient> client) {
+  static CLIENT::clnt_ops operations = {
+      .cl_call = call_operation,
+      .cl_abort = [](CLIENT*) {},
+      .cl_geterr =
+          [](CLIENT* handle, rpc_err* error) {
+            const std::lock_guard lock(of(handle).mutex_);
+            *error = of(handle).error_;
+          },
+      .cl_freeres = [](CLIENT* handle, xdrproc_t decode, void* results) -> bool_t {
+        const std::lock_guard lock(of(handle).mutex_);
+        XDR* const stream = of(handle).reader_.handle();
+        stream->x_op = XDR_FREE;
+        return decode(stream, results);
+      },
+      .cl_destroy = destroy_operation,
+      .cl_control = [](CLIENT* handle, u_int request, void* value) -> bool_t {
+        const std::lock_guard lock(of(handle).mutex_);
+        of(handle).own_client();
+        return of(handle).control(request, value) ? TRUE : FALSE;
+      },
+  };
+  // By malloc(): clnt_tp_create_timed() and programs put texts of strdup() into it.
+  auto* const handle = static_cast<CLIENT*>(std::calloc(1, sizeof(CLIENT)));
+  if (handle == nullptr) return nullptr;
+  const bool is_six = client->peer_.view().len == sizeof(sockaddr_in6);
+  handle->cl_ops = &operations;
+  handle->cl_auth = authnone_create();
+  handle->cl_netid = ::strdup(is_six ? "rdma6" : "rdma");
+  handle->cl_tp = ::strdup("-");
+  handle->cl_private = client.release();
+  return handle;
+}
+
+}  // namespace
+
+CLIENT* make_client(const std::string& server, rpcprog_t program, rpcvers_t version,
+                    std::chrono::milliseconds timeout) {
+  const auto url = url_of_program(server, program, version, timeout);
+  if (!url) {
+    set_create_error(url.error());
+    return nullptr;
+  }
+  ClientOptions options;
+  options.provider = settings().provider;
+  options.provider.setup_timeout_client = timeout;
+  options.memory_max = settings().memory_max;
+  auto client = Client::connect(*url, options);
+  if (!client) {
+    set_create_error(client.error());
+    return nullptr;
+  }
+  CLIENT* const handle =
+      RdmaClient::hand_over(std::make_unique<RdmaClient>(std::move(*client), program, version));
+  if (handle == nullptr) {
+    set_create_error({Errc::kNoResources, "making a client", *url, "there is no memory"});
+  }
+  return handle;
+}
+
+}  // namespace rpcrdma::tirpc

@@ -1,0 +1,19 @@
+// A CLIENT of libtirpc whose calls go over RDMA.
+#ifndef RPCRDMA_ADAPTERS_TIRPC_CLIENT_H_
+#define RPCRDMA_ADAPTERS_TIRPC_CLIENT_H_
+
+#include <rpc/rpc.h>
+
+#include <chrono>
+#include <string>
+
+namespace rpcrdma::tirpc {
+
+// Connects and makes the CLIENT; null: rpc_createerr says why. `server`: rdma://HOST[:PORT], or a
+// HOST whose rpcbind is asked.
+CLIENT* make_client(const std::string& server, rpcprog_t program, rpcvers_t version,
+                    std::chrono::milliseconds timeout);
+
+}  // namespace rpcrdma::tirpc
+
+#endif  // RPCRDMA_ADAPTERS_TIRPC_CLIENT_H_

@@ -1,0 +1,174 @@
+#include "connection.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "server.h"
+#include "settings.h"
+
+namespace rpcrdma::tirpc {
+
+namespace {
+
+// Descriptors that libtirpc does not see are kept out of the range of fd_set, where there is room
+// for those of programs that use select().
+constexpr int kOwnDescriptorMin = FD_SETSIZE;
+// Larger replies are sent from memory of the call's own, bytes.
+constexpr std::size_t kSmallReply = 2048;
+
+// One for all connections, since a thread dispatches one call after the other, and an answer is
+// complete when it has been written.
+XdrWriter& reply_writer() {
+  static XdrWriter& writer = *new XdrWriter(settings().reply_max);
+  return writer;
+}
+
+}  // namespace
+
+const TransportOperations Connection::kOperations = {
+    .xp_recv = [](SVCXPRT* handle, rpc_msg* message) -> bool_t {
+      return of(handle).receive(*message) ? TRUE : FALSE;
+    },
+    .xp_stat = [](SVCXPRT* handle) { return of(handle).status(); },
+    .xp_getargs = [](SVCXPRT* handle, xdrproc_t decode, void* arguments) -> bool_t {
+      return of(handle).decode(decode, arguments) ? TRUE : FALSE;
+    },
+    .xp_reply = [](SVCXPRT* handle, rpc_msg* message) -> bool_t {
+      return of(handle).reply(*message) ? TRUE : FALSE;
+    },
+    .xp_freeargs = [](SVCXPRT* handle, xdrproc_t decode, void* arguments) -> bool_t {
+      XDR* const stream = of(handle).arguments_.handle();
+      stream->x_op = XDR_FREE;
+      return decode(stream, arguments);
+    },
+    .xp_destroy = [](SVCXPRT* handle) { of(handle).server_.destroy(of(handle)); },
+};
+
+const TransportControl Connection::kControl = {
+    .xp_control = [](SVCXPRT*, u_int, void*) -> bool_t { return FALSE; },
+};
+
+std::unique_ptr<Connection> Connection::make(RdmaServer& server, std::string_view peer,
+                                             const SocketAddress& local) {
+  // A stream socket: programs ask for SO_TYPE.
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    return nullptr;
+  }
+  std::unique_ptr<Connection> made(new Connection(server, peer));
+  const int moved = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kOwnDescriptorMin);
+  if (moved >= 0) ::close(std::exchange(ends[1], moved));
+  made->signal_ = ends[1];
+  made->transport_.set_local(local);
+  made->transport_.set_remote(SocketAddress(peer));
+  made->transport_.begin(ends[0], kOperations, kControl);
+  return made;
+}
+
+Connection::Connection(RdmaServer& server, std::string_view peer)
+    : server_(server), peer_(peer), transport_(this) {}
+
+Connection::~Connection() {
+  drop_current();
+  for (CallContext* each : waiting_) each->fail(AcceptStatus::kSystemErr);
+  ::close(signal_);
+}
+
+void Connection::dispatch() {
+  // Calls SVC_RECV until SVC_STAT says that no further call waits.
+  svc_getreq_common(transport_.descriptor());
+}
+
+void Connection::show(bool has_calls) noexcept {
+  if (std::exchange(is_shown_, has_calls) == has_calls) return;
+  char byte = 0;
+  const ssize_t moved =
+      has_calls ? ::write(signal_, &byte, 1) : ::read(transport_.descriptor(), &byte, 1);
+  (void)moved;
+}
+
+bool Connection::receive(rpc_msg& message) {
+  if (waiting_.empty()) {
+    // A program ends a connection by shutdown(), which makes it readable for good.
+    char byte = 0;
+    if (::recv(transport_.descriptor(), &byte, 1, MSG_PEEK) == 0) lose();
+    return false;
+  }
+  // libtirpc answers the call that it took last, and has forgotten the one before. Over TCP its
+  // client would wait in vain; here it would lose a credit for good.
+  drop_current();
+  current_ = waiting_.front();
+  waiting_.pop_front();
+  if (waiting_.empty()) show(false);
+  arguments_.open(current_->arguments());
+  if (xdr_callmsg(arguments_.handle(), &message) == FALSE) {
+    arguments_.close();
+    std::exchange(current_, nullptr)->fail(AcceptStatus::kGarbageArgs);
+    return false;
+  }
+  xid_ = message.rm_xid;
+  is_busy_ = true;
+  return true;
+}
+
+xprt_stat Connection::status() noexcept {
+  is_busy_ = false;
+  if (is_lost_) return XPRT_DIED;
+  return waiting_.empty() ? XPRT_IDLE : XPRT_MOREREQS;
+}
+
+bool Connection::decode(xdrproc_t decode, void* arguments) {
+  if (current_ == nullptr) return false;
+  XDR* const stream = arguments_.handle();
+  stream->x_op = XDR_DECODE;
+  return SVCAUTH_UNWRAP(&transport_.auth(), stream, decode, static_cast<caddr_t>(arguments)) != 0;
+}
+
+bool Connection::reply(rpc_msg& message) {
+  if (current_ == nullptr) return false;
+  XdrWriter& writer = reply_writer();
+  writer.restart();
+  message.rm_xid = xid_;
+  xdrproc_t encode = nullptr;
+  caddr_t results = nullptr;
+  if (message.rm_reply.rp_stat == MSG_ACCEPTED && message.acpted_rply.ar_stat == SUCCESS) {
+    // Behind the header, by what protects the results.
+    encode =
+        std::exchange(message.acpted_rply.ar_results.proc, reinterpret_cast<xdrproc_t>(xdr_void));
+    results = std::exchange(message.acpted_rply.ar_results.where, nullptr);
+  }
+  const bool is_encoded = xdr_replymsg(writer.handle(), &message) == TRUE &&
+                          (encode == nullptr ||
+                           SVCAUTH_WRAP(&transport_.auth(), writer.handle(), encode, results) != 0);
+  arguments_.close();
+  CallContext& context = *std::exchange(current_, nullptr);
+  if (is_encoded && send(context)) return true;
+  context.fail(AcceptStatus::kSystemErr);
+  return false;
+}
+
+bool Connection::send(CallContext& context) {
+  const Bytes reply = reply_writer().written();
+  if (reply.size() <= kSmallReply) {
+    context.results().xdr().opaque_fixed(reply);
+  } else {
+    const MutableBytes memory = context.result_memory(static_cast<std::uint32_t>(reply.size()));
+    if (memory.size() != reply.size()) return false;
+    std::ranges::copy(reply, memory.begin());
+    context.results().lend(memory);
+  }
+  context.succeed();
+  return true;
+}
+
+void Connection::drop_current() noexcept {
+  arguments_.close();
+  if (current_ != nullptr) std::exchange(current_, nullptr)->fail(AcceptStatus::kSystemErr);
+}
+
+}  // namespace rpcrdma::tirpc

@@ -1,0 +1,74 @@
+// One connection of a peer: the SVCXPRT from which libtirpc takes its calls, one after the other.
+#ifndef RPCRDMA_ADAPTERS_TIRPC_CONNECTION_H_
+#define RPCRDMA_ADAPTERS_TIRPC_CONNECTION_H_
+
+#include <rpc/rpc.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "rpcrdma/service.h"
+#include "transport.h"
+#include "xdr_streams.h"
+
+namespace rpcrdma::tirpc {
+
+class RdmaServer;
+
+class Connection {
+ public:
+  // Null: there is no descriptor for it.
+  static std::unique_ptr<Connection> make(RdmaServer& server, std::string_view peer,
+                                          const SocketAddress& local);
+  // Fails the calls that nobody has answered.
+  ~Connection();
+
+  // Adds a call that has come.
+  void push(CallContext& context) { waiting_.push_back(&context); }
+  // Has libtirpc dispatch the calls that wait. That may destroy this object.
+  void dispatch();
+  // Makes the descriptor readable while calls wait, for a turn of the program's loop.
+  void show_waiting() noexcept { show(!waiting_.empty()); }
+  // The peer has gone, or the program wants no more of it: SVC_STAT says so, and the loop that
+  // dispatches a call of this connection then destroys it.
+  void lose() noexcept { is_lost_ = true; }
+  bool is_lost() const noexcept { return is_lost_; }
+  // Returns whether libtirpc dispatches a call of it, and still needs the transport.
+  bool is_busy() const noexcept { return is_busy_; }
+  bool has_waiting() const noexcept { return !waiting_.empty(); }
+  const std::string& peer() const noexcept { return peer_; }
+  SVCXPRT& handle() noexcept { return transport_.handle(); }
+
+ private:
+  Connection(RdmaServer& server, std::string_view peer);
+  static Connection& of(SVCXPRT* handle) noexcept { return Transport::of<Connection>(handle); }
+  static const TransportOperations kOperations;
+  static const TransportControl kControl;
+
+  bool receive(rpc_msg& message);
+  xprt_stat status() noexcept;
+  bool decode(xdrproc_t decode, void* arguments);
+  bool reply(rpc_msg& message);
+  bool send(CallContext& context);
+  // Ends the call that was taken last, without an answer of the program.
+  void drop_current() noexcept;
+  void show(bool has_calls) noexcept;
+
+  RdmaServer& server_;
+  const std::string peer_;
+  Transport transport_;
+  int signal_ = -1;  // the other end of the transport's descriptor
+  bool is_shown_ = false;
+  bool is_lost_ = false;
+  bool is_busy_ = false;  // from SVC_RECV to SVC_STAT
+  std::deque<CallContext*> waiting_;
+  CallContext* current_ = nullptr;  // taken, and not answered yet
+  std::uint32_t xid_ = 0;           // of the call that was taken last
+  XdrReader arguments_;
+};
+
+}  // namespace rpcrdma::tirpc
+
+#endif  // RPCRDMA_ADAPTERS_TIRPC_CONNECTION_H_

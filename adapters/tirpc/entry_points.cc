@@ -1,0 +1,40 @@
+// The functions of rpcrdma-tirpc.h.
+#include <fmt/core.h>
+
+#include <chrono>
+
+#include "client.h"
+#include "rpcrdma-tirpc.h"
+#include "server.h"
+#include "settings.h"
+
+#define RPCRDMA_TIRPC_EXPORT __attribute__((visibility("default")))
+
+namespace {
+
+constexpr std::chrono::milliseconds kConnectTimeout{10'000};
+
+}  // namespace
+
+extern "C" {
+
+RPCRDMA_TIRPC_EXPORT CLIENT* clnt_rdma_create(const char* server, rpcprog_t prog, rpcvers_t vers,
+                                              const timeval* timeout) {
+  const auto limit = timeout == nullptr ? kConnectTimeout
+                                        : std::chrono::seconds(timeout->tv_sec) +
+                                              std::chrono::milliseconds(timeout->tv_usec / 1000);
+  return rpcrdma::tirpc::make_client(server, prog, vers, limit);
+}
+
+RPCRDMA_TIRPC_EXPORT SVCXPRT* svc_rdma_create(const char* address) {
+  using rpcrdma::tirpc::RdmaServer;
+  const auto server =
+      RdmaServer::listen(address != nullptr ? address : rpcrdma::tirpc::settings().listen);
+  if (!server) {
+    rpcrdma::tirpc::report(server.error().message());
+    return nullptr;
+  }
+  return &(*server)->rendezvous();
+}
+
+}  // extern "C"

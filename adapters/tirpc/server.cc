@@ -1,0 +1,200 @@
+#include "server.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <rpc/rpc_com.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "settings.h"
+
+namespace rpcrdma::tirpc {
+
+namespace {
+
+// After so many rounds of calls that came while others were served, the program's loop has a turn.
+constexpr int kRoundsMax = 16;
+// The soft limit of descriptors that the adapter asks for: a connection takes three.
+constexpr rlim_t kDescriptorsWanted = 65'536;
+
+// Never destroyed: a daemon's parent ends by exit(), and must leave alone what its child goes on
+// with.
+std::unique_ptr<RdmaServer>& process_server() {
+  static auto& made = *new std::unique_ptr<RdmaServer>;
+  return made;
+}
+
+// Before libtirpc looks at the limit, which it does once.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min(limit.rlim_max, kDescriptorsWanted);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+bool_t refuse_arguments(SVCXPRT*, xdrproc_t, void*) {
+  return FALSE;
+}
+
+}  // namespace
+
+RdmaServer* RdmaServer::current() noexcept {
+  return process_server().get();
+}
+
+Expected<RdmaServer*, Error> RdmaServer::listen(const std::string& url) {
+  std::unique_ptr<RdmaServer>& slot = process_server();
+  if (slot) {
+    if (auto opened = slot->open(url); !opened) return Unexpected<Error>(opened.error());
+    return slot.get();
+  }
+  raise_descriptor_limit();
+  std::unique_ptr<RdmaServer> made(new RdmaServer);
+  if (auto opened = made->open(url); !opened) return Unexpected<Error>(opened.error());
+  slot = std::move(made);
+  return slot.get();
+}
+
+RdmaServer::RdmaServer()
+    : MessageService(settings().call_max), transport_(this), process_(::getpid()) {}
+
+RdmaServer::~RdmaServer() = default;
+
+Expected<void, Error> RdmaServer::open(const std::string& url) {
+  if (server_) {
+    auto added = server_->add_listener(url);
+    if (!added) return Unexpected<Error>(added.error());
+    addresses_.push_back(std::move(*added));
+    // The server may wait on another descriptor now; libtirpc's number for it stays.
+    if (::dup3(server_->wait_fd(), transport_.descriptor(), O_CLOEXEC) < 0) {
+      return Unexpected<Error>(
+          Error{Errc::kNoResources, "listening", url, std::strerror(errno)});  // NOLINT
+    }
+    return {};
+  }
+  ServerOptions options;
+  options.provider = settings().provider;
+  options.bulk_size_max = options.long_call_size_max = settings().call_max;
+  options.memory_max = settings().memory_max;
+  options.connections_max = settings().connections_max;
+  options.on_connection = [this](const ConnectionEvent& event) { handle_event(event); };
+  auto server = Server::listen(url, options);
+  if (!server) return Unexpected<Error>(server.error());
+  if (auto added = server->serve_messages(*this); !added) return added;
+  const int descriptor = ::fcntl(server->wait_fd(), F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) {
+    return Unexpected<Error>(Error{Errc::kNoResources, "listening", url, std::strerror(errno)});
+  }
+  server_.emplace(std::move(*server));
+  addresses_.emplace_back(server_->address());
+  static const TransportOperations operations = {
+      .xp_recv = [](SVCXPRT* handle, rpc_msg*) -> bool_t {
+        Transport::of<RdmaServer>(handle).serve();
+        return FALSE;  // a rendezvous has no calls of its own
+      },
+      .xp_stat = [](SVCXPRT*) { return XPRT_IDLE; },
+      .xp_getargs = refuse_arguments,
+      .xp_reply = [](SVCXPRT*, rpc_msg*) -> bool_t { return FALSE; },
+      .xp_freeargs = refuse_arguments,
+      .xp_destroy = [](SVCXPRT* handle) { Transport::of<RdmaServer>(handle).end(); },
+  };
+  static const TransportControl control = {
+      .xp_control = [](SVCXPRT*, u_int, void*) -> bool_t { return FALSE; },
+  };
+  const SocketAddress address(addresses_.front());
+  transport_.set_local(address);
+  transport_.handle().xp_port = address.port();
+  transport_.begin(descriptor, operations, control);
+  return {};
+}
+
+void RdmaServer::end() {
+  is_ending_ = true;
+  if (depth_ == 0) process_server().reset();
+}
+
+void RdmaServer::serve() {
+  ++depth_;
+  watch_child();
+  for (int round = 0; round < kRoundsMax && !is_ending_; ++round) {
+    server_->progress();
+    end_lost();
+    if (ready_.empty()) break;
+    while (!ready_.empty()) {
+      Connection& connection = *ready_.front();
+      ready_.pop_front();
+      connection.dispatch();
+    }
+  }
+  for (Connection* each : std::exchange(ready_, {})) each->show_waiting();
+  --depth_;
+  // A program that destroyed the transport meanwhile wants this object gone.
+  if (is_ending_ && depth_ == 0) process_server().reset();
+}
+
+void RdmaServer::call(CallContext& context) {
+  Connection* const connection = connection_of(context.peer_address());
+  if (connection == nullptr) return context.fail(AcceptStatus::kSystemErr);
+  if (!connection->has_waiting()) ready_.push_back(connection);
+  connection->push(context);
+}
+
+Connection* RdmaServer::connection_of(std::string_view peer) {
+  if (const auto found = connections_.find(peer); found != connections_.end()) {
+    return found->second.get();
+  }
+  auto made = Connection::make(*this, peer, SocketAddress(addresses_.front()));
+  if (!made) {
+    report_once(fmt::format(
+        "a call from {} was refused: this process has no descriptors left; raise its limit", peer));
+    return nullptr;
+  }
+  return connections_.emplace(peer, std::move(made)).first->second.get();
+}
+
+void RdmaServer::handle_event(const ConnectionEvent& event) {
+  if (event.kind != ConnectionEvent::Kind::kEnded) return;
+  const auto found = connections_.find(event.peer);
+  if (found == connections_.end()) return;
+  found->second->lose();
+  std::erase(ready_, found->second.get());
+  lost_.push_back(std::move(found->second));
+  connections_.erase(found);
+}
+
+void RdmaServer::end_lost() {
+  std::erase_if(lost_, [](const auto& each) { return !each->is_busy(); });
+}
+
+void RdmaServer::destroy(Connection& connection) {
+  std::erase(ready_, &connection);
+  if (connection.is_busy()) {
+    connection.lose();
+    return;
+  }
+  const auto is_it = [&](const auto& each) { return each.get() == &connection; };
+  if (std::erase_if(lost_, is_it) > 0) return;
+  const auto found = connections_.find(connection.peer());
+  if (found != connections_.end() && is_it(found->second)) connections_.erase(found);
+}
+
+void RdmaServer::watch_child() {
+  if (process_ == ::getpid() || server_->provider_name() != "verbs") return;
+  report_once(
+      "this process is a child of the one that listens on the RDMA device, and cannot serve it: "
+      "RDMA devices do not outlive fork(). Start the program in the foreground (most daemons have "
+      "an option -f or -F), or with RPCRDMA_TIRPC_PROVIDER=siwarp");
+}
+
+void RdmaServer::report_once(std::string_view text) {
+  if (!std::exchange(has_reported_, true)) report(text);
+}
+
+}  // namespace rpcrdma::tirpc
