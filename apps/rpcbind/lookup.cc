@@ -19,6 +19,7 @@ struct Question {
   std::string peer;  // for errors
   bool peer_is_local;
   Over over;
+  bool takes_other_versions = false;
 
   // The netids of the transport: over IPv4, over IPv6.
   std::array<std::string_view, 2> netids() const {
@@ -69,10 +70,15 @@ Expected<std::string, Error> choose(const Question& question, const rpcbind::rpc
   if (six) std::swap(netids[0], netids[1]);
   std::optional<Expected<std::string, Error>> first_failure;
   for (const std::string_view netid : netids) {
-    const auto found = std::ranges::find_if(known, [&](const rpcbind::rp__list& each) {
-      return each.rpcb_map.r_prog == question.program && each.rpcb_map.r_vers == question.version &&
-             each.rpcb_map.r_netid == netid;
+    const auto is_it = [&](const rpcbind::rp__list& each) {
+      return each.rpcb_map.r_prog == question.program && each.rpcb_map.r_netid == netid;
+    };
+    auto found = std::ranges::find_if(known, [&](const rpcbind::rp__list& each) {
+      return is_it(each) && each.rpcb_map.r_vers == question.version;
     });
+    if (found == known.end() && question.takes_other_versions) {
+      found = std::ranges::find_if(known, is_it);
+    }
     if (found == known.end()) continue;
     auto url = judge(question, netid, found->rpcb_map.r_addr);
     if (url) return url;
@@ -95,8 +101,13 @@ Expected<std::string, Error> lookup(std::string_view host, std::uint32_t program
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   }
-  Question question{std::string(host), program, version, "rpcbind at " + std::string(host), false,
-                    options.over};
+  Question question{std::string(host),
+                    program,
+                    version,
+                    "rpcbind at " + std::string(host),
+                    false,
+                    options.over,
+                    options.takes_other_versions};
   auto daemon = Daemon::connect(question.host, options.port, options.daemon);
   if (!daemon) {
     std::string cause = daemon.error().cause;

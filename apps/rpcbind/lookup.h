@@ -16,6 +16,9 @@ namespace rpcrdma::rpcbinding {
 struct LookupOptions {
   Over over = Over::kRdma;
   std::uint16_t port = kRpcbindPort;  // of rpcbind
+  // Where this version is not registered, takes the address of another one, as rpcbind itself does
+  // (RPCBPROC_GETADDR): the server then says which versions it has.
+  bool takes_other_versions = false;
   DaemonOptions daemon;
 };
 

@@ -64,6 +64,17 @@ TEST_F(Lookup, AddressOfAnotherTransportProgramOrVersionIsNotTaken) {
   EXPECT_EQ(look_up().error().code, Errc::kNotAvailable);
 }
 
+TEST_F(Lookup, TakesAnotherVersionOnRequestWhereThereIsNotThatOne) {
+  daemon_->entries[{kProgram, 2, "rdma"}] = {kProgram, 2, "rdma", "192.0.2.7.78.82", ""};
+  const auto look_up_any = [this] {
+    return lookup("127.0.0.1", kProgram, 1,
+                  {.port = daemon_->port(), .takes_other_versions = true, .daemon = options_});
+  };
+  EXPECT_EQ(look_up_any().value(), "rdma://192.0.2.7:20050");
+  add("rdma", "192.0.2.7.78.81");
+  EXPECT_EQ(look_up_any().value(), "rdma://192.0.2.7:20049");
+}
+
 TEST_F(Lookup, LoopbackOfThisMachineIsFine) {
   add("rdma", "127.0.0.1.78.81");
   EXPECT_EQ(look_up().value(), "rdma://127.0.0.1:20049");
