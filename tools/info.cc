@@ -49,11 +49,13 @@ struct Feature {
   const char* remedy;  // names what to install
 };
 
-constexpr std::array<Feature, 7> kFeatures = {
+constexpr std::array<Feature, 8> kFeatures = {
     {{"verbs", "RDMA devices", RPCRDMA_WITH_VERBS != 0,
       "install libibverbs-dev and librdmacm-dev, and build again"},
      {"kerberos", "RPCSEC_GSS with Kerberos 5 (--sec)", RPCRDMA_WITH_KRB5 != 0,
       "install libkrb5-dev, and build again"},
+     {"libtirpc", "programs of libtirpc over RDMA (run)", RPCRDMA_WITH_TIRPC != 0,
+      "install libtirpc-dev, and build again"},
      {"cephfs", "exports of a CephFS (serve --nfs ceph:/PATH)", RPCRDMA_WITH_CEPH != 0,
       "install libcephfs-dev, and build again"},
      {"http", "a page that says whether work is taken (serve --ready-port)", RPCRDMA_WITH_HTTP != 0,

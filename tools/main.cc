@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   rpcrdma::tools::add_programs(program);
   rpcrdma::tools::add_explain(program);
   rpcrdma::tools::add_bench(program);
+  rpcrdma::tools::add_run(program);
   rpcrdma::tools::add_info(program);
   rpcrdma::tools::add_manual(program);
   rpcrdma::tools::add_help(program);

@@ -30,7 +30,7 @@ constexpr std::string_view kLocalExitStatus =
 constexpr std::string_view kClientSecurity = RPCRDMA_CLIENT_SECURITY;
 constexpr std::string_view kClientSeeAlso = "rpcrdma(1) rpcrdma-serve(1) rpcrdma-doctor(1)";
 
-constexpr std::array<ManualSections, 23> kPages = {{
+constexpr std::array<ManualSections, 24> kPages = {{
     {.name = "",
      .examples = "Serve a directory to this machine\trpcrdma serve --blob files &\n"
                  "Send a file there\trpcrdma put rdma://127.0.0.1 README.md\n"
@@ -231,6 +231,24 @@ constexpr std::array<ManualSections, 23> kPages = {{
      .exit_status = kLocalExitStatus,
      .security = "The program that it starts listens on this machine alone.",
      .see_also = "rpcrdma(1) rpcrdma-serve(1)"},
+    {.name = "run",
+     .examples = "Serve a program of rpcgen's over RDMA and TCP\t"
+                 "rpcrdma run --prefer-rdma -- ./sums_server\n"
+                 "Call it over RDMA or not at all\trpcrdma run --rdma-only -- ./sums_client HOST\n"
+                 "Ask a program that the host's rpcbind knows over RDMA\t"
+                 "rpcrdma run -- rpcinfo -T rdma HOST 100005\n",
+     .environment =
+         "RPCRDMA_TIRPC_MODE, RPCRDMA_TIRPC_LISTEN, RPCRDMA_TIRPC_PROVIDER, RPCRDMA_TIRPC_CRC, "
+         "RPCRDMA_TIRPC_REPLY_MAX, RPCRDMA_TIRPC_CALL_MAX, RPCRDMA_TIRPC_MEMORY_MAX, "
+         "RPCRDMA_TIRPC_CONNECTIONS_MAX, RPCRDMA_TIRPC_RPCBIND\tThe options, as the program finds "
+         "them. `rpcrdma run --print` shows them for a unit of systemd, beside LD_PRELOAD.\n",
+     .exit_status = "1\tThe program was not started; standard error says why.\n"
+                    "2\tThe command line is wrong.\n"
+                    "others\tThose of the program.\n",
+     .security = "The adapter runs with the rights of the program. Programs with the set-user-ID "
+                 "bit do not load it. Without RPCSEC_GSS nothing proves who calls, and data "
+                 "travels in clear, as over TCP.",
+     .see_also = "rpcrdma(1) rpcrdma-ping(1) rpcinfo(8) rpcgen(1) ld.so(8)"},
     {.name = "info",
      .examples = "Show features and devices\trpcrdma info\n",
      .environment = RPCRDMA_PLUG_INS,

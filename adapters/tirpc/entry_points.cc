@@ -4,12 +4,12 @@
 #include <chrono>
 
 #include "client.h"
+#include "libtirpc.h"
 #include "rpcrdma-tirpc.h"
 #include "server.h"
 #include "settings.h"
 
-#define RPCRDMA_TIRPC_EXPORT __attribute__((visibility("default")))
-
+namespace rpcrdma::tirpc {
 namespace {
 
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
@@ -23,18 +23,18 @@ RPCRDMA_TIRPC_EXPORT CLIENT* clnt_rdma_create(const char* server, rpcprog_t prog
   const auto limit = timeout == nullptr ? kConnectTimeout
                                         : std::chrono::seconds(timeout->tv_sec) +
                                               std::chrono::milliseconds(timeout->tv_usec / 1000);
-  return rpcrdma::tirpc::make_client(server, prog, vers, limit);
+  return make_client(server, prog, vers, limit);
 }
 
 RPCRDMA_TIRPC_EXPORT SVCXPRT* svc_rdma_create(const char* address) {
-  using rpcrdma::tirpc::RdmaServer;
-  const auto server =
-      RdmaServer::listen(address != nullptr ? address : rpcrdma::tirpc::settings().listen);
+  const auto server = RdmaServer::listen(address != nullptr ? address : settings().listen);
   if (!server) {
-    rpcrdma::tirpc::report(server.error().message());
+    report(server.error().message());
     return nullptr;
   }
   return &(*server)->rendezvous();
 }
 
 }  // extern "C"
+
+}  // namespace rpcrdma::tirpc

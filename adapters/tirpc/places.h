@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "rpcrdma/error.h"
 #include "rpcrdma/types.h"
@@ -18,10 +18,11 @@ Expected<std::string, Error> url_of_program(const std::string& server, std::uint
                                             std::uint32_t version,
                                             std::chrono::milliseconds timeout);
 
-// Registers a program that listens at this address (Server::address()) with this machine's rpcbind
-// until the process, or svc_unreg(), removes it. Returns whether it was; else one line to stderr
-// says why.
-bool register_program(std::uint32_t program, std::uint32_t version, std::string_view address);
+// Registers a program that listens at these addresses (Server::address()) with this machine's
+// rpcbind until unregister_program(). Returns whether it was; else one line to stderr says why.
+bool register_program(std::uint32_t program, std::uint32_t version,
+                      const std::vector<std::string>& addresses);
+void unregister_program(std::uint32_t program, std::uint32_t version);
 
 }  // namespace rpcrdma::tirpc
 

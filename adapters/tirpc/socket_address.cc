@@ -48,6 +48,12 @@ SocketAddress::SocketAddress(std::string_view text) noexcept {
   }
 }
 
+SocketAddress::SocketAddress(const netbuf& address) noexcept : SocketAddress() {
+  if (address.buf == nullptr || address.len > sizeof(storage_)) return;
+  std::memcpy(&storage_, address.buf, address.len);
+  size_ = static_cast<socklen_t>(address.len);
+}
+
 std::uint16_t SocketAddress::port() const noexcept {
   return ntohs(storage_.ss_family == AF_INET6 ? as<sockaddr_in6>(storage_).sin6_port
                                               : as<sockaddr_in>(storage_).sin_port);

@@ -19,6 +19,8 @@ class SocketAddress {
   // "ADDR:PORT" or "[ADDR]:PORT", numeric, as Server::address() gives it.
   explicit SocketAddress(std::string_view text) noexcept;
 
+  explicit SocketAddress(const netbuf& address) noexcept;
+
   std::uint16_t port() const noexcept;
   // Views of this object.
   netbuf view() noexcept;

@@ -598,7 +598,8 @@ class CommandTest(CommandFixture):
             self.assertEqual(result.returncode, 0)
             self.assertIn("--json", result.stdout)
         info = json.loads(run("info", "--json").stdout)
-        self.assertEqual(set(info["features"]), {"verbs", "kerberos", "cephfs", "http", "systemd", "metrics", "probes"})
+        self.assertEqual(set(info["features"]),
+                         {"verbs", "kerberos", "libtirpc", "cephfs", "http", "systemd", "metrics", "probes"})
         self.assertEqual(["version 1", "version 2"], [line.split(" (")[0].removeprefix("RPC-over-RDMA ")
                                                       for line in info["protocols"]])
         shown = run("info").stdout

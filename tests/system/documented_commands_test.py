@@ -25,7 +25,12 @@ LIVE = "goes on until Ctrl-C, at a server in /run: explain_live_test.py does the
 CAPTURE = "needs a capture: explain_test.py does the same"
 WATCHED = "asks the one server of this user, and tests have many: watch_test.py does the same"
 BENCH = "takes a minute: bench_test.py does the same for less"
+TIRPC = "starts a program of the reader's: tirpc_programs_test.py does the same"
 REFUSED = {
+    "rpcrdma run --prefer-rdma -- ./sums_server": TIRPC,
+    "rpcrdma run --rdma-only -- ./sums_client HOST": TIRPC,
+    "rpcrdma run --rdma-only -- ./sums_client HOST tcp 3 4": TIRPC,
+    "rpcrdma run -- rpcinfo -T rdma HOST 100005": TIRPC,
     "rpcrdma serve --nfs ceph:/PATH": CEPH,
     "rpcrdma serve --nfs ceph:/projects:id=nfs,rw --export /projects --handle-key /etc/rpcrdma/handles.key "
     "--listen 0.0.0.0": CEPH,

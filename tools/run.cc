@@ -1,0 +1,153 @@
+// `rpcrdma run`: starts a program of libtirpc's with the adapter in front of that.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "tools/command.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+struct RunSettings {
+  bool prefers_rdma = false, is_rdma_only = false, prints = false;
+  std::string listen, provider, crc, rpcbind;
+  std::uint32_t reply_max = 0, call_max = 0;
+  std::uint64_t memory_max = 0, connections_max = 0;
+  std::vector<std::string> tables;
+  std::vector<std::string> words;  // the program and its arguments
+};
+
+using Variables = std::vector<std::pair<const char*, std::string>>;
+
+#ifdef RPCRDMA_TIRPC_ADAPTER
+// Its place in an installation, relative to the command's directory; a build has it in lib.
+std::string adapter_path() {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) fail(kFailed, fmt::format("cannot read /proc/self/exe: {}", error.message()));
+  for (const char* place : {RPCRDMA_TIRPC_ADAPTER, "../lib/librpcrdma-tirpc.so.0"}) {
+    std::string path = (own.parent_path() / place).lexically_normal();
+    if (std::filesystem::exists(path, error)) return path;
+  }
+  fail(kFailed, "librpcrdma-tirpc.so.0 is not beside this command; install librpcrdma-tirpc");
+}
+#else
+std::string adapter_path() {
+  fail(kFailed, "this build has no librpcrdma-tirpc; install libtirpc-dev, and build again");
+}
+#endif
+
+Variables variables_of(const RunSettings& settings) {
+  std::string preloaded;
+  const auto preload = [&](const std::string& path) {
+    if (!preloaded.empty()) preloaded += ':';
+    preloaded += path;
+  };
+  // Tables before the adapter, whose functions they call; what was there before stays behind.
+  for (const std::string& each : settings.tables) preload(std::filesystem::absolute(each).string());
+  preload(adapter_path());
+  if (const char* const before = std::getenv("LD_PRELOAD")) preload(before);
+  Variables made = {{"LD_PRELOAD", preloaded}};
+  if (settings.prefers_rdma) made.emplace_back("RPCRDMA_TIRPC_MODE", "prefer-rdma");
+  if (settings.is_rdma_only) made.emplace_back("RPCRDMA_TIRPC_MODE", "rdma-only");
+  const std::array<std::pair<const char*, std::string>, 4> texts = {
+      {{"RPCRDMA_TIRPC_LISTEN", settings.listen},
+       {"RPCRDMA_TIRPC_PROVIDER", settings.provider},
+       {"RPCRDMA_TIRPC_CRC", settings.crc},
+       {"RPCRDMA_TIRPC_RPCBIND", settings.rpcbind}}};
+  for (const auto& each : texts) {
+    if (!each.second.empty()) made.push_back(each);
+  }
+  const std::array<std::pair<const char*, std::uint64_t>, 4> numbers = {
+      {{"RPCRDMA_TIRPC_REPLY_MAX", settings.reply_max},
+       {"RPCRDMA_TIRPC_CALL_MAX", settings.call_max},
+       {"RPCRDMA_TIRPC_MEMORY_MAX", settings.memory_max},
+       {"RPCRDMA_TIRPC_CONNECTIONS_MAX", settings.connections_max}}};
+  for (const auto& [name, number] : numbers) {
+    if (number != 0) made.emplace_back(name, std::to_string(number));
+  }
+  return made;
+}
+
+void run(RunSettings& settings) {
+  const Variables variables = variables_of(settings);
+  if (settings.prints) {
+    for (const auto& [name, value] : variables) fmt::print("{}={}\n", name, value);
+    return;
+  }
+  if (settings.words.empty()) {
+    fail(kUsage, "run takes a program: rpcrdma run [OPTION…] -- PROGRAM [ARGUMENT…]");
+  }
+  for (const auto& [name, value] : variables) ::setenv(name, value.c_str(), 1);
+  std::vector<char*> arguments;
+  for (std::string& word : settings.words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments.front(), arguments.data());
+  fail(kFailed, fmt::format("cannot start {}: {}", settings.words.front(), std::strerror(errno)));
+}
+
+}  // namespace
+
+void add_run(Command& program) {
+  Command& command =
+      program.add_subcommand("run", "start a program that uses libtirpc, unchanged, over RDMA");
+  RunSettings& settings = command.on_call(run);
+  constexpr std::uint32_t kMessageMax = 16U << 20U;
+  constexpr std::uint64_t kMemoryMin = 1U << 20U, kMemoryMax = std::uint64_t{1} << 50U;
+  command.add({
+      {"--prefer-rdma", &settings.prefers_rdma,
+       "clients that ask for tcp or udp use RDMA where rpcbind knows the program there; servers "
+       "serve over both. By default only the netids rdma and rdma6 do"},
+      {"--rdma-only",
+       &settings.is_rdma_only,
+       "clients that ask for tcp or udp use RDMA or fail; programs are not registered for TCP and "
+       "UDP",
+       {.excludes = "--prefer-rdma"}},
+      {"--listen", &settings.listen,
+       "where a server listens: ADDR:PORT, of which port 0 takes a free one (default: 0.0.0.0:0)"},
+      {"--provider",
+       &settings.provider,
+       "RDMA back end: verbs (RDMA devices), siwarp (iWARP over TCP), or auto: verbs if a device "
+       "leads to the address, else siwarp (default: auto)",
+       {.choices = "auto|siwarp|verbs"}},
+      {"--crc",
+       &settings.crc,
+       "MPA CRC32C; it is on when either side wants it (default: on)",
+       {.choices = "on|off"}},
+      {"--reply-max",
+       &settings.reply_max,
+       "the longest reply, bytes; a client has so much memory for each call (default: 1 MiB)",
+       {.range = {1024U, kMessageMax}, .takes_units = true, .hides_default = true}},
+      {"--call-max",
+       &settings.call_max,
+       "the longest call, bytes (default: 1 MiB)",
+       {.range = {1024U, kMessageMax}, .takes_units = true, .hides_default = true}},
+      {"--memory-max",
+       &settings.memory_max,
+       "memory of all calls and replies, bytes (default: 512 MiB)",
+       {.range = {kMemoryMin, kMemoryMax}, .takes_units = true, .hides_default = true}},
+      {"--connections-max",
+       &settings.connections_max,
+       "connections of a server (default: 4096)",
+       {.range = {std::uint64_t{1}, std::uint64_t{1} << 20U}, .hides_default = true}},
+      {"--rpcbind-daemon", &settings.rpcbind,
+       "where rpcbind of this machine is: a socket's path or ADDR:PORT"},
+      {"--print", &settings.prints,
+       "print the variables of the environment, one a line, and start nothing"},
+      {"program",
+       &settings.words,
+       "the program and its arguments, behind --",
+       {.least_values = 1, .most_values = kMany}},
+  });
+}
+
+}  // namespace rpcrdma::tools
