@@ -5,6 +5,7 @@
 #include "gen/bounds.h"
 #include "gen/check.h"
 #include "gen/emit.h"
+#include "gen/emit_tirpc.h"
 #include "gen/indent.h"
 #include "gen/names.h"
 #include "gen/parser.h"
@@ -58,11 +59,15 @@ Compiled compile(std::string_view text, const CompileOptions& options) {
   Diagnostics diagnostics;
   File file = parse(source, diagnostics, options.find_included);
   if (diagnostics.ok()) check(file, diagnostics);
-  if (diagnostics.ok()) warn_of_results(file, diagnostics);
+  if (diagnostics.ok() && !options.tirpc_table) warn_of_results(file, diagnostics);
   for (const Diagnostic& each : diagnostics.all()) result.messages += source.render(each);
   for (std::size_t i = given; i < source.files(); ++i) result.included.emplace_back(source.name(i));
   result.ok = diagnostics.ok();
   if (!result.ok) return result;
+  if (options.tirpc_table) {
+    result.tirpc = emit_tirpc_tables(file, stem + ".x");
+    return result;
+  }
   if (result.stem != stem) {
     result.messages += fmt::format("{}: note: '{}.h' is a header of C; this becomes '{}.h'\n",
                                    options.name, stem, result.stem);

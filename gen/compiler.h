@@ -19,6 +19,7 @@ struct CompileOptions {
   FindIncluded find_included{};
   std::string namespace_name{};  // empty: from the name
   bool fields = false;           // make NAME_fields.h too
+  bool tirpc_table = false;      // make NAME_tirpc.c, and nothing else
   bool random = false;           // make NAME_random.h too, and NAME_fields.h, which it includes
 };
 
@@ -30,6 +31,7 @@ struct Compiled {
   std::string stem;
   std::vector<std::string> included;  // the names of the files that were included
   std::string header, source, fields, random;
+  std::string tirpc;  // the text of blob_tirpc.c, in place of all others
 };
 
 Compiled compile(std::string_view text, const CompileOptions& options);

@@ -114,7 +114,9 @@ int run(const std::string& input, Settings& settings) {
   const auto save = [&](const char* suffix, const std::string& content) {
     return write(folder / (made.stem + suffix), content);
   };
-  const bool saved = (extras_only || (save(".h", made.header) && save(".cc", made.source))) &&
+  const bool saved = (extras_only || !made.tirpc.empty() ||
+                      (save(".h", made.header) && save(".cc", made.source))) &&
+                     (made.tirpc.empty() || save("_tirpc.c", made.tirpc)) &&
                      (made.fields.empty() || save("_fields.h", made.fields)) &&
                      (made.random.empty() || save("_random.h", made.random)) &&
                      (settings.depfile.empty() ||
@@ -140,6 +142,8 @@ constexpr const char* kHelp =
     "      --fields          write NAME_fields.h too: to_string(), == and visits of the members\n"
     "      --random          write NAME_random.h too: random values of each type, for tests;\n"
     "                        implies --fields\n"
+    "      --tirpc-table     write NAME_tirpc.c alone: the data that RDMA places directly, for\n"
+    "                        programs of rpcgen's that run with librpcrdma-tirpc\n"
     "      --extras-only     write no NAME.h and NAME.cc, which another folder has\n"
     "      --version         print the version\n"
     "  -h, --help            print this\n"
@@ -168,21 +172,32 @@ int print(const std::string& text) {
   return kFailed;
 }
 
+enum : int {
+  kNamespace = 256,
+  kFields,
+  kRandom,
+  kExtrasOnly,
+  kVersion,
+  kImport,
+  kDepfile,
+  kTirpcTable
+};
+const option kOptions[] = {
+    {"output", required_argument, nullptr, 'o'},
+    {"namespace", required_argument, nullptr, kNamespace},
+    {"fields", no_argument, nullptr, kFields},
+    {"random", no_argument, nullptr, kRandom},
+    {"extras-only", no_argument, nullptr, kExtrasOnly},
+    {"tirpc-table", no_argument, nullptr, kTirpcTable},
+    {"import", required_argument, nullptr, kImport},
+    {"depfile", required_argument, nullptr, kDepfile},
+    {"version", no_argument, nullptr, kVersion},
+    {"help", no_argument, nullptr, 'h'},
+    {nullptr, 0, nullptr, 0},
+};
+
 // Returns the exit status if the program ends with the options.
 std::optional<int> parse(int argc, char** argv, Settings& settings) {
-  enum : int { kNamespace = 256, kFields, kRandom, kExtrasOnly, kVersion, kImport, kDepfile };
-  static const option kOptions[] = {
-      {"output", required_argument, nullptr, 'o'},
-      {"namespace", required_argument, nullptr, kNamespace},
-      {"fields", no_argument, nullptr, kFields},
-      {"random", no_argument, nullptr, kRandom},
-      {"extras-only", no_argument, nullptr, kExtrasOnly},
-      {"import", required_argument, nullptr, kImport},
-      {"depfile", required_argument, nullptr, kDepfile},
-      {"version", no_argument, nullptr, kVersion},
-      {"help", no_argument, nullptr, 'h'},
-      {nullptr, 0, nullptr, 0},
-  };
   rpcrdma::gen::CompileOptions& options = settings.options;
   opterr = 0;  // the messages are ours
   for (int found; (found = ::getopt_long(argc, argv, ":o:I:D:h", kOptions, nullptr)) != -1;) {
@@ -213,6 +228,9 @@ std::optional<int> parse(int argc, char** argv, Settings& settings) {
         break;
       case kRandom:
         options.random = true;
+        break;
+      case kTirpcTable:
+        options.tirpc_table = true;
         break;
       case kExtrasOnly:
         settings.extras_only = true;
@@ -246,6 +264,10 @@ int main(int argc, char** argv) {
   }
   if (settings.extras_only && !options.fields && !options.random) {
     return wrong_usage("--extras-only needs --fields or --random");
+  }
+  if (options.tirpc_table &&
+      (options.fields || options.random || !options.namespace_name.empty())) {
+    return wrong_usage("--tirpc-table goes with no option for C++");
   }
   return run(argv[optind], settings);
 }

@@ -141,6 +141,11 @@ void add_run(Command& program) {
        {.range = {std::uint64_t{1}, std::uint64_t{1} << 20U}, .hides_default = true}},
       {"--rpcbind-daemon", &settings.rpcbind,
        "where rpcbind of this machine is: a socket's path or ADDR:PORT"},
+      {"--table",
+       &settings.tables,
+       "shared object with tables of rpcrdma-gen --tirpc-table, for direct placement; several: "
+       "--table A --table B",
+       {.type = "FILE"}},
       {"--print", &settings.prints,
        "print the variables of the environment, one a line, and start nothing"},
       {"program",

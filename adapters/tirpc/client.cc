@@ -12,12 +12,14 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "bulk_tables.h"
 #include "errors.h"
 #include "places.h"
 #include "rpcrdma/client.h"
@@ -57,7 +59,8 @@ struct Outstanding {
   std::optional<Error> error;
   std::optional<Reply> reply;
   bool is_abandoned = false;
-  std::unique_ptr<std::byte[]> message;  // of an abandoned call, whose bytes are still lent
+  // Of an abandoned call, for which they are still lent.
+  std::unique_ptr<std::byte[]> message, place;
 };
 
 class RdmaClient {
@@ -78,8 +81,10 @@ class RdmaClient {
                  xdrproc_t decode, void* results, const timeval& limit);
   bool encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments);
   // Sends what is encoded and waits for the reply. Returns false after writing error_.
-  bool exchange(rpcproc_t procedure, std::uint32_t reply_max, std::chrono::microseconds limit);
-  bool start(std::uint32_t reply_max);
+  bool exchange(rpcproc_t procedure, std::chrono::microseconds limit);
+  bool start();
+  void write(MessageWriter& out) const;
+  bool make_place(std::uint32_t size);
   bool await(Clock::time_point end);
   void abandon();
   void note(rpcproc_t procedure, const Error& error);
@@ -109,6 +114,10 @@ class RdmaClient {
   std::recursive_mutex mutex_;
   std::thread::id owner_;
   XdrWriter writer_;
+  std::unique_ptr<std::byte[]> place_;  // for the data of results that RDMA places
+  std::uint32_t place_size_ = 0;
+  const rpcrdma_tirpc_procedure* binding_ = nullptr;  // of the call that is made
+  std::uint32_t reply_max_ = 0;                       // the same
   std::unique_ptr<Outstanding> current_;
   std::vector<std::unique_ptr<Outstanding>> abandoned_;
   Client client_;  // goes before the calls that it writes to
@@ -164,14 +173,17 @@ clnt_stat RdmaClient::call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, vo
   }
   if (is_time(limit)) last_limit_ = limit;
   const bool has_results = decode != nullptr && decode != reinterpret_cast<xdrproc_t>(xdr_void);
-  const std::uint32_t reply_max =
-      kReplyHeaderMax + (has_results ? settings().reply_max : std::uint32_t{0});
   for (int refreshes = 0;; ++refreshes) {
     if (!encode_call(auth, procedure, encode, arguments)) {
       fail(RPC_CANTENCODEARGS);
       break;
     }
-    if (!exchange(procedure, reply_max, duration_of(fixed_limit_.value_or(last_limit_)))) break;
+    reply_max_ = has_results ? settings().reply_max : 0;
+    if (binding_ != nullptr && binding_->results_size_max > 0) {
+      reply_max_ = binding_->results_size_max;
+    }
+    reply_max_ += kReplyHeaderMax;
+    if (!exchange(procedure, duration_of(fixed_limit_.value_or(last_limit_)))) break;
     if (!decode_reply(auth, decode, results, refreshes < kRefreshesMax)) break;
   }
   return error_.re_status;
@@ -189,17 +201,20 @@ bool RdmaClient::encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, 
                                       static_cast<long>(procedure)};
   --next_xid_;  // as libtirpc counts
   const auto put = [stream](long word) { return XDR_PUTLONG(stream, &word) == TRUE; };
-  return std::ranges::all_of(header, put) && AUTH_MARSHALL(&auth, stream) != 0 &&
-         AUTH_WRAP(&auth, stream, encode, static_cast<caddr_t>(arguments)) != 0;
+  if (!std::ranges::all_of(header, put) || AUTH_MARSHALL(&auth, stream) == 0) return false;
+  // A checksum, or a cipher, covers what RPCSEC_GSS sends: it stays in one piece.
+  const auto flavor = xdr::load_word(writer_.written().data() + header.size() * xdr::kWordSize);
+  binding_ = flavor == RPCSEC_GSS ? nullptr : find_binding(program_, version_, procedure);
+  writer_.bind(binding_ != nullptr ? binding_->arguments : 0, false);
+  return AUTH_WRAP(&auth, stream, encode, static_cast<caddr_t>(arguments)) != 0;
 }
 
-bool RdmaClient::exchange(rpcproc_t procedure, std::uint32_t reply_max,
-                          std::chrono::microseconds limit) {
+bool RdmaClient::exchange(rpcproc_t procedure, std::chrono::microseconds limit) {
   std::erase_if(abandoned_, [](const auto& each) { return each->has_ended; });
   const Clock::time_point end = Clock::now() + limit;
   if (!current_) current_ = std::make_unique<Outstanding>();
   current_->has_ended = false;
-  if (!start(reply_max)) return false;
+  if (!start()) return false;
   if (!await(end)) {
     abandon();
     fail(RPC_TIMEDOUT);
@@ -214,30 +229,59 @@ bool RdmaClient::exchange(rpcproc_t procedure, std::uint32_t reply_max,
   return true;
 }
 
-bool RdmaClient::start(std::uint32_t reply_max) {
+void RdmaClient::write(MessageWriter& out) const {
+  Bytes message = writer_.written();
+  std::size_t done = 0;
+  const auto add = [&out](Bytes part) {
+    if (part.size() <= kCopiedMax) {
+      out.xdr().opaque_fixed(part);
+    } else {
+      out.lend(part);
+    }
+  };
+  for (const XdrWriter::Item& each : writer_.items()) {
+    add(message.subspan(done, each.at - done));
+    out.bulk_fixed(each.data);
+    done = each.at;
+  }
+  add(message.subspan(done));
+}
+
+bool RdmaClient::make_place(std::uint32_t size) {
+  if (size <= place_size_ && place_) return true;
+  place_.reset(new (std::nothrow) std::byte[size]);
+  place_size_ = place_ ? size : 0;
+  return place_ != nullptr;
+}
+
+bool RdmaClient::start() {
   if (is_closed_) {
     fail(RPC_CANTSEND, EPIPE);
     return false;
   }
-  const Bytes message = writer_.written();
-  const bool is_copied = message.size() <= kCopiedMax;
-  auto call = client_.prepare_message(is_copied ? static_cast<std::uint32_t>(message.size()) : 0);
+  auto call = client_.prepare_message(
+      static_cast<std::uint32_t>(std::min(writer_.written().size(), kCopiedMax)));
   if (!call) {
     error_ = unsent_error(call.error());
     return false;
   }
-  if (is_copied) {
-    call->arguments().xdr().opaque_fixed(message);
-  } else {
-    call->arguments().lend(message);
+  write(call->arguments());
+  if (binding_ != nullptr && binding_->results != 0) {
+    const std::uint32_t size = std::min(binding_->result_size_max, settings().reply_max);
+    if (!make_place(size)) {
+      fail(RPC_CANTSEND, ENOBUFS);
+      return false;
+    }
+    call->place_result({place_.get(), size});
   }
-  call->expect_results(reply_max);
+  call->expect_results(reply_max_);
   call->time_out_after(kCallLife);
   Outstanding* const outstanding = current_.get();
   const auto started =
       client_.start(std::move(*call), [outstanding](Expected<Reply, Error> reply) noexcept {
         outstanding->has_ended = true;
         outstanding->message.reset();
+        outstanding->place.reset();
         if (outstanding->is_abandoned) return;
         if (reply) {
           outstanding->reply.emplace(std::move(*reply));
@@ -264,15 +308,23 @@ bool RdmaClient::await(Clock::time_point end) {
 
 // Leaves the call to the library, which gets its reply or the end of the connection. The credit of
 // the call is taken until then. When no credit is left, no further call could be sent, and the
-// connection ends: the program sees an error in place of one time-out after the other.
+// connection ends: the program sees an error in place of one time-out after the other. So it does
+// if arguments are still being sent from the program's memory.
 void RdmaClient::abandon() {
   current_->is_abandoned = true;
   current_->message = writer_.release();
+  current_->place = std::exchange(place_, nullptr);
   abandoned_.push_back(std::move(current_));
   const auto terms = client_.connection().terms;
-  if (!terms || abandoned_.size() < terms->credits) return;
+  const bool lends_arguments = !writer_.items().empty();
+  if (!lends_arguments && (!terms || abandoned_.size() < terms->credits)) return;
   client_.close();
   is_closed_ = true;
+  // The program gets its memory back.
+  while (lends_arguments && !abandoned_.back()->has_ended) {
+    client_.progress();
+    if (!abandoned_.back()->has_ended) client_.wait();
+  }
 }
 
 void RdmaClient::note(rpcproc_t procedure, const Error& error) {
@@ -281,7 +333,7 @@ void RdmaClient::note(rpcproc_t procedure, const Error& error) {
       fmt::format("{}: the reply to procedure {} of program {} is longer than the {} bytes that "
                   "were offered for it. The server may have executed the call. Set "
                   "RPCRDMA_TIRPC_REPLY_MAX to more",
-                  error.peer, procedure, program_, settings().reply_max));
+                  error.peer, procedure, program_, reply_max_));
 }
 
 bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool may_refresh) {
@@ -300,7 +352,8 @@ bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool 
       if (AUTH_VALIDATE(&auth, &message.acpted_rply.ar_verf) == 0) {
         fail(RPC_AUTHERROR);
         error_.re_why = AUTH_INVALIDRESP;
-      } else if (decode != nullptr &&
+      } else if (reader_.bind(binding_ != nullptr ? binding_->results : 0);
+                 decode != nullptr &&
                  AUTH_UNWRAP(&auth, stream, decode, static_cast<caddr_t>(results)) == 0) {
         fail(RPC_CANTDECODERES);
       }

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "bulk_tables.h"
 #include "server.h"
 #include "settings.h"
 
@@ -142,9 +143,16 @@ bool Connection::reply(rpc_msg& message) {
         std::exchange(message.acpted_rply.ar_results.proc, reinterpret_cast<xdrproc_t>(xdr_void));
     results = std::exchange(message.acpted_rply.ar_results.where, nullptr);
   }
-  const bool is_encoded = xdr_replymsg(writer.handle(), &message) == TRUE &&
-                          (encode == nullptr ||
-                           SVCAUTH_WRAP(&transport_.auth(), writer.handle(), encode, results) != 0);
+  bool is_encoded = xdr_replymsg(writer.handle(), &message) == TRUE;
+  if (is_encoded && encode != nullptr) {
+    // A checksum, or a cipher, covers what RPCSEC_GSS sends: it stays in one piece.
+    const bool is_plain = current_->credential().flavor != AuthFlavor::kRpcsecGss;
+    const Procedure& procedure = current_->procedure();
+    const auto* const binding =
+        is_plain ? find_binding(procedure.program, procedure.version, procedure.number) : nullptr;
+    writer.bind(binding != nullptr ? binding->results : 0, is_plain);
+    is_encoded = SVCAUTH_WRAP(&transport_.auth(), writer.handle(), encode, results) != 0;
+  }
   arguments_.close();
   CallContext& context = *std::exchange(current_, nullptr);
   if (is_encoded && send(context)) return true;
@@ -152,16 +160,50 @@ bool Connection::reply(rpc_msg& message) {
   return false;
 }
 
+// Copies the reply into memory that lives until it was sent: data that RDMA may place apart, and
+// everything else together.
 bool Connection::send(CallContext& context) {
-  const Bytes reply = reply_writer().written();
-  if (reply.size() <= kSmallReply) {
-    context.results().xdr().opaque_fixed(reply);
-  } else {
-    const MutableBytes memory = context.result_memory(static_cast<std::uint32_t>(reply.size()));
-    if (memory.size() != reply.size()) return false;
-    std::ranges::copy(reply, memory.begin());
-    context.results().lend(memory);
+  const Bytes written = reply_writer().written();
+  const auto items = reply_writer().items();
+  std::size_t size = written.size();
+  for (const XdrWriter::Item& each : items) {
+    if (!each.is_eligible) size += xdr::padded(each.data.size());
   }
+  const bool is_small = size <= kSmallReply;
+  MutableBytes rest;
+  if (!is_small) {
+    rest = context.result_memory(static_cast<std::uint32_t>(size));
+    if (rest.size() != size) return false;
+  }
+  MessageWriter& out = context.results();
+  std::size_t done = 0, kept = 0, lent = 0;  // of `written`; in `rest`; of that, in `out`
+  const auto keep = [&](Bytes part) {
+    if (is_small) return out.xdr().opaque_fixed(part);
+    std::ranges::copy(part, rest.begin() + static_cast<std::ptrdiff_t>(kept));
+    kept += part.size();
+  };
+  const auto lend = [&] {
+    if (kept > lent) out.lend(rest.subspan(lent, kept - lent));
+    lent = kept;
+  };
+  for (const XdrWriter::Item& each : items) {
+    keep(written.subspan(done, each.at - done));
+    done = each.at;
+    if (!each.is_eligible) {
+      constexpr std::array<std::byte, xdr::kWordSize> kPadding{};
+      keep(each.data);
+      keep(Bytes(kPadding).first(xdr::pad_size(each.data.size())));
+      continue;
+    }
+    lend();
+    const auto item_size = static_cast<std::uint32_t>(each.data.size());
+    const MutableBytes item = context.result_memory(item_size);
+    if (item.size() != item_size) return false;
+    std::ranges::copy(each.data, item.begin());
+    out.bulk_fixed(item);
+  }
+  keep(written.subspan(done));
+  lend();
   context.succeed();
   return true;
 }

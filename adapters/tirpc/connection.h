@@ -51,7 +51,7 @@ class Connection {
   xprt_stat status() noexcept;
   bool decode(xdrproc_t decode, void* arguments);
   bool reply(rpc_msg& message);
-  bool send(CallContext& context);
+  static bool send(CallContext& context);
   // Ends the call that was taken last, without an answer of the program.
   void drop_current() noexcept;
   void show(bool has_calls) noexcept;

@@ -16,6 +16,8 @@ constexpr std::size_t kFirstCapacity = 4096;  // bytes
 // Positions of libtirpc are of this type.
 constexpr std::size_t kPositionMax = std::numeric_limits<int>::max();
 constexpr std::array<std::byte, 4> kPadding{};
+// Less is copied: what a chunk or a gather costs more than the copy does.
+constexpr std::size_t kEligibleMin = 4096, kReferredMin = 16'384;  // bytes
 
 XdrWriter& writer(XDR* handle) noexcept {
   return *static_cast<XdrWriter*>(handle->x_private);
@@ -70,6 +72,12 @@ void XdrWriter::restart() noexcept {
   xdr_.x_op = XDR_ENCODE;
   size_ = 0;
   item_count_ = 0;
+  bind(0, false);
+}
+
+void XdrWriter::bind(std::uint32_t eligible, bool refers) noexcept {
+  numbers_.restart(eligible);
+  refers_ = refers;
 }
 
 std::unique_ptr<std::byte[]> XdrWriter::release() noexcept {
@@ -77,9 +85,17 @@ std::unique_ptr<std::byte[]> XdrWriter::release() noexcept {
   return std::move(memory_);
 }
 
-bool XdrWriter::refer(Bytes data) noexcept {
-  if (item_count_ == items_.size()) return false;
-  items_[item_count_++] = {size_, data};
+bool XdrWriter::refer_next(Bytes data) noexcept {
+  const bool is_eligible = numbers_.next_is_eligible();
+  const bool stays =
+      is_eligible ? data.size() >= kEligibleMin : refers_ && data.size() >= kReferredMin;
+  // The bound is one on the memory for messages: data that is placed apart is in none.
+  if (!stays || item_count_ == items_.size()) return false;
+  if (!is_eligible && data.size() > size_max_) return false;
+  std::byte* const at = take(xdr::kWordSize);
+  if (at == nullptr) return false;
+  xdr::store_word(at, static_cast<std::uint32_t>(data.size()));
+  items_[item_count_++] = {size_, data, is_eligible};
   return true;
 }
 
@@ -140,13 +156,19 @@ XdrReader::XdrReader() noexcept {
 void XdrReader::close() noexcept {
   xdr_.x_op = XDR_DECODE;
   run_count_ = run_ = offset_ = position_ = size_ = 0;
+  placed_count_ = next_placed_ = 0;
+  bind(0);
 }
 
 bool XdrReader::open(MessageReader& message) noexcept {
   close();
   Bytes stream = message.xdr().rest();
   for (const MessageReader::Placed& item : message.placed()) {
-    if (item.position == MessageReader::kInOrder || item.position < size_) return false;
+    if (item.position == MessageReader::kInOrder) {
+      placed_[placed_count_++] = item.data;  // a result, for read_next()
+      continue;
+    }
+    if (item.position < size_) return false;
     const std::size_t before = item.position - size_;
     if (before > stream.size()) return false;
     append(stream.first(before));
@@ -200,6 +222,20 @@ const std::byte* XdrReader::view(std::size_t size) noexcept {
     return nullptr;
   }
   return seek(position_ + size) ? at : nullptr;
+}
+
+bool XdrReader::read_next(Next& next) noexcept {
+  const bool is_eligible = numbers_.next_is_eligible();
+  std::array<std::byte, xdr::kWordSize> word{};
+  if (!read(word.data(), word.size())) return false;
+  next = {xdr::load_word(word.data()), {}};
+  if (!is_eligible || next_placed_ == placed_count_) return next.size <= remaining();
+  const Bytes placed = placed_[next_placed_++];
+  // Empty: the peer left it in the message. It may have placed the padding as well.
+  if (placed.empty()) return next.size <= remaining();
+  if (placed.size() != next.size && placed.size() != xdr::padded(next.size)) return false;
+  next.placed = placed.first(next.size);
+  return true;
 }
 
 XdrReader* XdrReader::of(XDR* handle) noexcept {

@@ -7,22 +7,43 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 
 #include "rpcrdma/message.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::tirpc {
 
+// Numbers the calls of xdr_bytes() and xdr_string() for one message, and knows which are of data
+// that RDMA may place (rpcrdma_tirpc_procedure).
+class ItemNumbers {
+ public:
+  void restart(std::uint32_t eligible) noexcept {
+    eligible_ = eligible;
+    next_ = 0;
+  }
+  bool next_is_eligible() noexcept {
+    const std::uint32_t number = next_++;
+    return number < 32 && (eligible_ >> number & 1U) != 0;
+  }
+
+ private:
+  std::uint32_t eligible_ = 0, next_ = 0;
+};
+
 // Writes into memory that grows by doubling. libtirpc's RPCSEC_GSS reads back what was written and
 // goes to and fro in it, for which the message has to be in one piece; xdrrec's is not, which is
 // why GSS integrity fails over TCP for arguments of more than 9 KB.
 class XdrWriter {
  public:
-  // Bytes that the caller keeps in place, at most kBulkItemsMax of a message.
+  // Bytes that the caller keeps in place, at most kBulkItemsMax of a message. Their padding is not
+  // written either.
   struct Item {
     std::size_t at;  // bytes of the written stream before it
     Bytes data;
+    bool is_eligible;  // for direct data placement
   };
 
   // A message larger than `size_max` bytes fails to encode.
@@ -39,9 +60,13 @@ class XdrWriter {
   // Gives the memory away, which the bytes of written() and items() need; restart() follows.
   std::unique_ptr<std::byte[]> release() noexcept;
 
-  // Leaves the data where it is until the message was sent. False: there are too many such items,
-  // and the caller writes it like any other data. Padding is not written here.
-  bool refer(Bytes data) noexcept;
+  // The calls of xdr_bytes() and xdr_string() from now on are numbered from 0. Bit i of `eligible`:
+  // call i has data that RDMA may place. `refers`: also other data stays in place if it is large,
+  // since the caller copies all of the message in the end.
+  void bind(std::uint32_t eligible, bool refers) noexcept;
+  // Writes the count of the next of these calls, and leaves its data in place. False: nothing was
+  // written, and it is done as libtirpc does it.
+  bool refer_next(Bytes data) noexcept;
 
   // Returns the writer behind a handle, or null if the handle is not of this class.
   static XdrWriter* of(XDR* handle) noexcept;
@@ -59,6 +84,8 @@ class XdrWriter {
   std::size_t size_ = 0;  // the position, which setpos moves to and fro
   std::array<Item, kBulkItemsMax> items_{};
   std::size_t item_count_ = 0;
+  ItemNumbers numbers_;
+  bool refers_ = false;
 };
 
 // Reads a message whose parts lie one behind the other, or in several places.
@@ -73,6 +100,16 @@ class XdrReader {
   // contradict the message.
   bool open(MessageReader& message) noexcept;
   void close() noexcept;
+  // As XdrWriter::bind(), for results whose data lies where the client has offered memory.
+  void bind(std::uint32_t eligible) noexcept { numbers_.restart(eligible); }
+  // What xdr_bytes() and xdr_string() read next: the count, and where the data is if it was placed.
+  struct Next {
+    std::uint32_t size;
+    Bytes placed;  // empty: the data follows in the message, as far as there is any
+  };
+  // Reads the count of the next of these calls. False: the message ends here, or contradicts what
+  // was placed; nobody allocates memory for such a count.
+  bool read_next(Next& next) noexcept;
   XDR* handle() noexcept { return &xdr_; }
   std::size_t remaining() const noexcept { return size_ - position_; }
 
@@ -93,6 +130,9 @@ class XdrReader {
   std::size_t run_count_ = 0;
   std::size_t run_ = 0, offset_ = 0;  // the next byte: which run, and where in it
   std::size_t position_ = 0, size_ = 0;
+  ItemNumbers numbers_;
+  std::array<Bytes, kBulkItemsMax> placed_{};  // results, in their order
+  std::size_t placed_count_ = 0, next_placed_ = 0;
 };
 
 }  // namespace rpcrdma::tirpc

@@ -45,6 +45,10 @@ class Options(unittest.TestCase):
         self.assertEqual(self.run_with("--extras-only", "--fields"), (0, "", ["a_fields.h"]))
         self.assertEqual(self.run_with("--extras-only", "--random"), (0, "", ["a_fields.h", "a_random.h"]))
 
+    def test_tirpc_table_is_written_alone(self):
+        self.assertEqual(self.run_with("--tirpc-table"), (0, "", ["a_tirpc.c"]))
+        self.assertEqual(self.run_with("--tirpc-table", "--fields")[0], 2)
+
     def test_extras_only_needs_an_extra(self):
         status, messages, names = self.run_with("--extras-only")
         self.assertEqual((status, names), (2, []))

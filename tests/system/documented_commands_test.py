@@ -31,6 +31,7 @@ REFUSED = {
     "rpcrdma run --rdma-only -- ./sums_client HOST": TIRPC,
     "rpcrdma run --rdma-only -- ./sums_client HOST tcp 3 4": TIRPC,
     "rpcrdma run -- rpcinfo -T rdma HOST 100005": TIRPC,
+    "rpcrdma run --prefer-rdma --table ./blocks_table.so -- ./blocks_server": TIRPC,
     "rpcrdma serve --nfs ceph:/PATH": CEPH,
     "rpcrdma serve --nfs ceph:/projects:id=nfs,rw --export /projects --handle-key /etc/rpcrdma/handles.key "
     "--listen 0.0.0.0": CEPH,

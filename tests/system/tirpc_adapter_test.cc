@@ -318,6 +318,114 @@ TEST_F(TirpcAdapterClient, ErrorsOfMakingOneAreThoseOfLibtirpc) {
   EXPECT_EQ(refused("rdma://no-such-host.invalid").cf_stat, RPC_UNKNOWNHOST);
 }
 
+// --- Direct placement
+
+// The TestService's programs under another number, of which there is a table.
+constexpr rpcprog_t kBoundProgram = TestService::kProgram + 7;
+constexpr std::array<rpcrdma_tirpc_procedure, 2> kBoundProcedures = {{
+    {TestService::kEcho, 1, 1, TestService::kBulkMax, 8},
+    {TestService::kWhoAmI, 0, 0, 0, 4},
+}};
+constexpr rpcrdma_tirpc_table kTable = {kBoundProgram, TestService::kVersion,
+                                        kBoundProcedures.data(), kBoundProcedures.size()};
+
+void add_table() {
+  static const bool is_added = [] {
+    rpcrdma_tirpc_add(&kTable);
+    return true;
+  }();
+  (void)is_added;
+}
+
+TEST(TirpcAdapterPlacement, TableOfNfsIsBuiltIn) {
+  // Data of WRITE goes by a Read chunk, behind the file handle.
+  struct Write {
+    static bool_t encode(XDR* stream, Data* data) {
+      char handle[8] = "1234567";
+      char* place = handle;
+      u_int size = sizeof(handle);
+      std::array<u_int, 4> words = {0, 0, data->size, 0};
+      return xdr_bytes(stream, &place, &size, 64) == TRUE &&
+             std::ranges::all_of(words, [&](u_int& each) { return xdr_u_int(stream, &each); }) &&
+             xdr_bytes(stream, &data->bytes, &data->size, ~0U) == TRUE;
+    }
+  };
+  constexpr rpcproc_t kWrite = 7;
+  FunctionService nfs;
+  std::size_t arrived = 0;
+  nfs.on(kWrite,
+         [&](CallContext& context) {
+           MessageReader& arguments = context.arguments();
+           (void)arguments.xdr().opaque(64, "handle");
+           for (int i = 0; i < 4; ++i) (void)arguments.xdr().u32("word");
+           arrived = arguments.bulk(1U << 20U, "data").size();
+           const bool is_placed = arguments.last_was_placed();
+           if (!arguments.finish() || !is_placed) return AcceptStatus::kGarbageArgs;
+           return AcceptStatus::kSuccess;
+         },
+         {.bulk_argument_size_max = 1U << 20U});
+  Server server = Server::listen("rdma://127.0.0.1:0").value();
+  ASSERT_TRUE(server.add(100003, 3, nfs));
+  std::thread serving([&] { server.run(); });
+  {
+    const std::string url = "rdma://" + std::string(server.address());
+    const TirpcClient client(clnt_rdma_create(url.c_str(), 100003, 3, nullptr));
+    ASSERT_TRUE(client);
+    std::vector<std::byte> data = pattern(100'000, 1);
+    Data arguments{100'000, reinterpret_cast<char*>(data.data())};
+    EXPECT_EQ(call(client.get(), kWrite, kLong, coder(Write::encode), &arguments), RPC_SUCCESS);
+  }
+  server.stop();
+  serving.join();
+  EXPECT_EQ(arrived, 100'000U);
+}
+
+TEST_F(TirpcAdapterClient, DataOfTablesIsPlacedBothWays) {
+  add_table();
+  stop();
+  server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0")));
+  ASSERT_TRUE(server->add(kBoundProgram, TestService::kVersion, service));
+  serving = std::thread([this] { server->run(); });
+  url = "rdma://" + std::string(server->address());
+  const TirpcClient client(
+      clnt_rdma_create(url.c_str(), kBoundProgram, TestService::kVersion, nullptr));
+  ASSERT_TRUE(client);
+  for (const u_int size : {0U, 1U, 4'095U, 4'096U, 4'097U, 20'000U, 300'001U}) {
+    expect_echo(client.get(), size);
+  }
+  const TransferCounters counters = server->statistics().counters;
+  EXPECT_EQ(counters.read_chunks, 2U);
+  EXPECT_EQ(counters.read_chunk_bytes, 320'001U);
+  EXPECT_EQ(counters.write_chunk_bytes, 320'001U + 4'095 + 4'096 + 4'097 + 1);
+  EXPECT_EQ(counters.long_calls + counters.long_replies, 0U);
+}
+
+TEST_F(TirpcAdapterClient, CallThatLendsItsArgumentsEndsTheConnectionWhenItTimesOut) {
+  add_table();
+  stop();
+  server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", quick_to_end())));
+  struct Hold final : Service {
+    const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+      static constexpr ProcedureTraits kTraits{.bulk_argument_size_max = 1U << 20U};
+      return &kTraits;
+    }
+    void call(CallContext& /*context*/) override {}  // never answered
+  } hold;
+  ASSERT_TRUE(server->add(kBoundProgram, TestService::kVersion, hold));
+  serving = std::thread([this] { server->run(); });
+  url = "rdma://" + std::string(server->address());
+  const TirpcClient client(
+      clnt_rdma_create(url.c_str(), kBoundProgram, TestService::kVersion, nullptr));
+  ASSERT_TRUE(client);
+  {
+    std::vector<std::byte> data = pattern(200'000, 1);
+    Data arguments{200'000, reinterpret_cast<char*>(data.data())};
+    EXPECT_EQ(call(client.get(), TestService::kEcho, kShort, coder(xdr_data), &arguments),
+              RPC_TIMEDOUT);
+  }
+  EXPECT_EQ(call(client.get(), 0), RPC_CANTSEND);
+}
+
 // --- The adapter's server
 
 enum : rpcproc_t { kHoldsBack = 5, kPeer = 20, kLeave = 21 };
@@ -377,14 +485,17 @@ class TirpcAdapterServer : public ::testing::TestWithParam<Loop> {
       SVCXPRT* const rendezvous = svc_rdma_create("rdma://127.0.0.1:0");
       if (rendezvous != nullptr) {
         url_ = "rdma://127.0.0.1:" + std::to_string(rendezvous->xp_port);
-        EXPECT_TRUE(
-            svc_reg(rendezvous, TestService::kProgram, TestService::kVersion, serve_echo, nullptr));
+        for (const rpcprog_t program : {rpcprog_t{TestService::kProgram}, kBoundProgram}) {
+          EXPECT_TRUE(svc_reg(rendezvous, program, TestService::kVersion, serve_echo, nullptr));
+        }
       }
       is_ready = true;
       is_ready.notify_one();
       if (rendezvous == nullptr) return;
       GetParam() == Loop::kPoll ? poll_until_stopped() : select_until_stopped();
-      svc_unreg(TestService::kProgram, TestService::kVersion);
+      for (const rpcprog_t program : {rpcprog_t{TestService::kProgram}, kBoundProgram}) {
+        svc_unreg(program, TestService::kVersion);
+      }
       svc_destroy(rendezvous);
     });
     is_ready.wait(false);
@@ -463,6 +574,30 @@ TEST_P(TirpcAdapterServer, AnswersOurClient) {
     EXPECT_TRUE(std::ranges::equal(back, data)) << size;
     EXPECT_FALSE(reply->finish());
   }
+}
+
+TEST_P(TirpcAdapterServer, PlacesResultsOfTablesWhereOurClientWantsThem) {
+  add_table();
+  Client client = connect_ours();
+  for (const std::size_t size : {1U, 5'000U, 300'001U}) {
+    const std::vector<std::byte> data = pattern(size, 7);
+    std::vector<std::byte> place(TestService::kBulkMax);
+    auto call = client.prepare({kBoundProgram, TestService::kVersion, TestService::kEcho});
+    ASSERT_TRUE(call);
+    call->arguments().bulk(data);
+    call->place_result(place);
+    auto reply = client.call(std::move(*call));
+    ASSERT_TRUE(reply) << reply.error().message();
+    const Bytes back = reply->results().bulk(TestService::kBulkMax, "data");
+    EXPECT_TRUE(std::ranges::equal(back, data)) << size;
+    EXPECT_EQ(back.data(), place.data());
+    EXPECT_FALSE(reply->finish());
+  }
+  EXPECT_EQ(client.counters().long_replies, 0U);
+  const TirpcClient theirs(
+      clnt_rdma_create(url_.c_str(), kBoundProgram, TestService::kVersion, nullptr));
+  ASSERT_TRUE(theirs);
+  for (const u_int size : {0U, 5'000U, 300'001U}) expect_echo(theirs.get(), size);
 }
 
 TEST_P(TirpcAdapterServer, RefusesAsOurErrorsSay) {

@@ -201,6 +201,17 @@ class RpcgenTest(Programs):
         self.assertIn("reverse: RPC: Can't encode arguments", long.stderr)
         self.called("blocks", ADDRESS, "rdma", 1_000_000, options=("--call-max", "2M", "--reply-max", "2M"))
 
+    def test_table_has_data_placed_apart_from_the_message(self):
+        table = ("--table", PROGRAMS / "tirpc_blocks_table.so")
+        self.serve("blocks", BLOCKS, "--prefer-rdma", *table)
+        # The bound is one on messages, and the data is in none.
+        for options in (("--call-max", "64k"), ("--reply-max", "256k", "--call-max", "64k")):
+            self.assertEqual(self.called("blocks", ADDRESS, "rdma", *self.SIZES[:-1], 200_000, options=(*options, *table)),
+                             "rdma\n")
+        # Each side has its own.
+        self.called("blocks", ADDRESS, "rdma", *self.SIZES)
+        self.called("blocks", ADDRESS, "tcp", *self.SIZES, options=())
+
     def test_settings_reach_the_program(self):
         self.serve("blocks", BLOCKS, "--prefer-rdma", "--provider", "siwarp", "--crc", "off", "--memory-max", "64M",
                    "--connections-max", "1", "--rpcbind-daemon", "127.0.0.1:111")

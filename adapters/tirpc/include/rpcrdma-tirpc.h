@@ -47,6 +47,31 @@ extern CLIENT* clnt_rdma_create(const char* server, rpcprog_t prog, rpcvers_t ve
  * also register it with rpcbind. */
 extern SVCXPRT* svc_rdma_create(const char* address);
 
+/* Direct placement. Without a table, data that is too long for a message moves with all of its call
+ * or reply. With one, RDMA moves the data of these procedures by itself, as servers of NFS want it,
+ * for example, and a reply needs room for the rest alone. `rpcrdma-gen --tirpc-table FILE.x` writes
+ * tables from the comments ddp in a .x file; that of NFS version 3 is built in. */
+struct rpcrdma_tirpc_procedure {
+  rpcproc_t number;
+  /* Calls of xdr_bytes() and xdr_string() for the arguments, and for the results, that are of such
+   * data: bit i is that with i calls before it. */
+  u_int arguments;
+  u_int results;
+  /* The longest data in the results, bytes. */
+  u_int result_size_max;
+  /* The longest results without it, bytes; 0: not known. */
+  u_int results_size_max;
+};
+struct rpcrdma_tirpc_table {
+  rpcprog_t program;
+  rpcvers_t version;
+  const struct rpcrdma_tirpc_procedure* procedures;
+  u_int count;
+};
+
+/* Adds a table, which stays in use until the process ends. One that was added later goes first. */
+extern void rpcrdma_tirpc_add(const struct rpcrdma_tirpc_table* table);
+
 #ifdef __cplusplus
 }
 #endif
