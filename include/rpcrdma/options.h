@@ -188,6 +188,10 @@ struct ClientOptions {
   // VersionTwo::set_characteristic().
   std::vector<CharacteristicType> characteristics;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
+  // A call that times out ends its connection if nothing at all has come since the call was sent.
+  // false: the connection ends only when such calls hold every credit, for programs whose time-outs
+  // are shorter than their slowest calls.
+  bool ends_silent_connections = true;
   Authentication auth;  // who the calls come from; by default nobody says
   ReconnectOptions reconnect;
   std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes

@@ -177,8 +177,8 @@ void Requester::handle_timeout(Instant now) {
 // the connection ends when the time-out shows that it is of no use any more (ADR 17).
 void Requester::time_out(Slot& slot) {
   ++shared_.counters.timed_out;
-  const bool is_silent =
-      slot.spent && slot.send_asked && slot.arrivals_before == shared_.arrivals();
+  const bool is_silent = options_.ends_silent_connections && slot.spent && slot.send_asked &&
+                         slot.arrivals_before == shared_.arrivals();
   fail(slot, CallError::kTimedOut);
   shared_.option_credits.stop_reserving();
   if (options_.inline_only || !shared_.connected) return;  // backward Calls end no connection

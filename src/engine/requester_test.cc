@@ -16,6 +16,8 @@ using wire::v1::Header;
 
 class Client : public testing::Test {
  protected:
+  explicit Client(const Options& options = small()) : client(Role::kClient, options) {}
+
   Expected<CallId, StartError> start_null(std::uint32_t xid) {
     const Fragment run{Lease{1}, 40, 0, 0};
     Outgoing call;
@@ -74,7 +76,7 @@ class Client : public testing::Test {
     client.engine.requester().release(reply->call);
     client.drain();
   }
-  Endpoint client{Role::kClient, small()};
+  Endpoint client;
   std::optional<CallId> last_call;
 };
 
@@ -664,6 +666,29 @@ TEST_F(Client, SilenceSinceACallThatTimesOutEndsTheConnection) {
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
   EXPECT_TRUE(client.take_action<Disconnect>());
   EXPECT_EQ(client.engine.given_up(), GivenUp::kSilent);
+}
+
+class PatientClient : public Client {
+ protected:
+  static Options patient() {
+    Options options = small();
+    options.ends_silent_connections = false;
+    return options;
+  }
+  PatientClient() : Client(patient()) {}
+};
+
+TEST_F(PatientClient, EndsASilentConnectionWhenNoCreditIsLeft) {
+  grant(2);
+  for (const std::uint32_t xid : {1U, 2U}) {
+    EXPECT_FALSE(client.take_action<Disconnect>());
+    ASSERT_TRUE(start_null(xid));
+    sent();
+    time_out();
+    EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
+  }
+  EXPECT_TRUE(client.take_action<Disconnect>()) << "no call can be sent any more";
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kNoCredits);
 }
 
 TEST_F(Client, SlowCallOnAConnectionThatAnswersOthersEndsAlone) {

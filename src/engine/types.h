@@ -255,6 +255,8 @@ struct Options {
   std::uint32_t receive_alignment = 0;
   wire::Limits limits;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
+  // Client: a time-out ends the connection if nothing has come since the Call was sent (ADR 17).
+  bool ends_silent_connections = true;
   // Server: how long the peer may leave every RDMA Read, Write and Send of ours where it is before
   // the connection is given up and the memory of its calls comes back. Replies that go by RDMA
   // Writes have, together with those under way before them, this and their bytes at pull_rate_min.

@@ -72,6 +72,7 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
   result.long_call_size_max = within(result.long_call_size_max, options.memory_max);
   result.read_chunk_size_max = within(result.read_chunk_size_max, options.memory_max);
   result.call_timeout = limited(options.call_timeout);
+  result.ends_silent_connections = options.ends_silent_connections;
   result.pull_rate_min = 0;  // of backward Calls, whose server this side has chosen
   // An application that sets less time for the set-up does not want to wait for an answer either.
   result.offer_timeout = std::min<std::chrono::nanoseconds>(
