@@ -12,7 +12,7 @@ case ${1:-base} in
                    rpcbind iproute2 strace krb5-kdc krb5-admin-server krb5-user
                    libmicrohttpd-dev libsystemd-dev systemd systemtap-sdt-dev prometheus) ;;
   # What debian/control builds with, and lintian.
-  deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev
+  deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev libtirpc-dev
                   systemtap-sdt-dev) ;;
   abi) packages=(abigail-tools xz-utils) ;;
   # Each fault is taken out again, which without it builds hundreds of objects once more.
@@ -30,6 +30,22 @@ case ${1:-base} in
                    gcc-12 libelf-dev iproute2 util-linux git krb5-kdc krb5-admin-server krb5-user) ;;
   *) echo "usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph|site" >&2; exit 2 ;;
 esac
+
+# Programs of Debian's that tests start, unpacked and not installed: some would be started with the machine.
+if [[ ${1:-} == check ]]; then
+  programs=(rusers rusersd quota nfs-common nfs-kernel-server)
+  unpacked=$(dirname "${BASH_SOURCE[0]}")/../build-programs
+  if [[ ! -e $unpacked/complete ]] && mkdir -p "$unpacked/packages"; then
+    echo "setup: unpacking from Debian's packages into build-programs: ${programs[*]}"
+    if (cd "$unpacked/packages" && apt-get download -qq "${programs[@]}" >/dev/null 2>&1 &&
+        for package in *.deb; do dpkg-deb -x "$package" ..; done); then
+      touch "$unpacked/complete"
+    else
+      echo "setup: they could not be had; tirpc_programs_test leaves them out"
+    fi
+    rm -rf "$unpacked/packages"
+  fi
+fi
 
 missing=()
 for package in "${packages[@]}"; do

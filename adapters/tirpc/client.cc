@@ -1,7 +1,6 @@
 #include "client.h"
 
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -31,17 +30,12 @@ namespace rpcrdma::tirpc {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr timeval kTimeout{25, 0};  // of a call, as rpcgen's stubs have it
 constexpr int kRefreshesMax = 2;    // of the credential, for one call
 // What is written into the message's own room, bytes; more is sent from where it is.
 constexpr std::size_t kCopiedMax = 4096;
 // A Reply without results: its header, a verifier of any size, and the checksums of RPCSEC_GSS.
 constexpr std::uint32_t kReplyHeaderMax = 2048;
-// The library's own time-out of a call would end a connection on which nothing else has come
-// (ADR 17). libtirpc's does not, so that the calls of a CLIENT are given up here.
-constexpr std::chrono::hours kCallLife{24 * 365};
 
 bool is_time(const timeval& time) noexcept {
   constexpr std::time_t kSecondsMax = 100'000'000;
@@ -52,16 +46,6 @@ bool is_time(const timeval& time) noexcept {
 std::chrono::microseconds duration_of(const timeval& time) noexcept {
   return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
 }
-
-// A call that was started. The library writes its end here also when nobody waits for it any more.
-struct Outstanding {
-  bool has_ended = false;
-  std::optional<Error> error;
-  std::optional<Reply> reply;
-  bool is_abandoned = false;
-  // Of an abandoned call, for which they are still lent.
-  std::unique_ptr<std::byte[]> message, place;
-};
 
 class RdmaClient {
  public:
@@ -82,11 +66,8 @@ class RdmaClient {
   bool encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments);
   // Sends what is encoded and waits for the reply. Returns false after writing error_.
   bool exchange(rpcproc_t procedure, std::chrono::microseconds limit);
-  bool start();
   void write(MessageWriter& out) const;
   bool make_place(std::uint32_t size);
-  bool await(Clock::time_point end);
-  void abandon();
   void note(rpcproc_t procedure, const Error& error);
   // Decodes the reply in reader_. Returns whether the call shall be made again, with a credential
   // that was refreshed.
@@ -118,9 +99,8 @@ class RdmaClient {
   std::uint32_t place_size_ = 0;
   const rpcrdma_tirpc_procedure* binding_ = nullptr;  // of the call that is made
   std::uint32_t reply_max_ = 0;                       // the same
-  std::unique_ptr<Outstanding> current_;
-  std::vector<std::unique_ptr<Outstanding>> abandoned_;
-  Client client_;  // goes before the calls that it writes to
+  Client client_;
+  std::optional<Reply> reply_;  // goes before its client
   XdrReader reader_;
   SocketAddress peer_;
   rpcprog_t program_;
@@ -129,7 +109,6 @@ class RdmaClient {
   std::optional<timeval> fixed_limit_;
   timeval last_limit_ = kTimeout;
   rpc_err error_{};
-  bool is_closed_ = false;  // by this side
   bool has_warned_ = false;
 };
 
@@ -172,7 +151,7 @@ clnt_stat RdmaClient::call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, vo
     return error_.re_status;
   }
   if (is_time(limit)) last_limit_ = limit;
-  const bool has_results = decode != nullptr && decode != reinterpret_cast<xdrproc_t>(xdr_void);
+  const bool has_results = decode != nullptr && decode != void_routine();
   for (int refreshes = 0;; ++refreshes) {
     if (!encode_call(auth, procedure, encode, arguments)) {
       fail(RPC_CANTENCODEARGS);
@@ -210,23 +189,31 @@ bool RdmaClient::encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, 
 }
 
 bool RdmaClient::exchange(rpcproc_t procedure, std::chrono::microseconds limit) {
-  std::erase_if(abandoned_, [](const auto& each) { return each->has_ended; });
-  const Clock::time_point end = Clock::now() + limit;
-  if (!current_) current_ = std::make_unique<Outstanding>();
-  current_->has_ended = false;
-  if (!start()) return false;
-  if (!await(end)) {
-    abandon();
-    fail(RPC_TIMEDOUT);
+  auto call = client_.prepare_message(
+      static_cast<std::uint32_t>(std::min(writer_.written().size(), kCopiedMax)));
+  if (!call) {
+    error_ = unsent_error(call.error());
     return false;
   }
-  if (current_->error) {
-    note(procedure, *current_->error);
-    error_ = call_error(*current_->error);
-    current_->error.reset();
-    return false;
+  write(call->arguments());
+  if (binding_ != nullptr && binding_->results != 0) {
+    const std::uint32_t size = std::min(binding_->result_size_max, settings().reply_max);
+    if (!make_place(size)) {
+      fail(RPC_CANTSEND, ENOBUFS);
+      return false;
+    }
+    call->place_result({place_.get(), size});
   }
-  return true;
+  call->expect_results(reply_max_);
+  call->time_out_after(limit);
+  auto reply = client_.call(std::move(*call));
+  if (reply) {
+    reply_.emplace(std::move(*reply));
+    return true;
+  }
+  note(procedure, reply.error());
+  error_ = call_error(reply.error());
+  return false;
 }
 
 void RdmaClient::write(MessageWriter& out) const {
@@ -254,79 +241,6 @@ bool RdmaClient::make_place(std::uint32_t size) {
   return place_ != nullptr;
 }
 
-bool RdmaClient::start() {
-  if (is_closed_) {
-    fail(RPC_CANTSEND, EPIPE);
-    return false;
-  }
-  auto call = client_.prepare_message(
-      static_cast<std::uint32_t>(std::min(writer_.written().size(), kCopiedMax)));
-  if (!call) {
-    error_ = unsent_error(call.error());
-    return false;
-  }
-  write(call->arguments());
-  if (binding_ != nullptr && binding_->results != 0) {
-    const std::uint32_t size = std::min(binding_->result_size_max, settings().reply_max);
-    if (!make_place(size)) {
-      fail(RPC_CANTSEND, ENOBUFS);
-      return false;
-    }
-    call->place_result({place_.get(), size});
-  }
-  call->expect_results(reply_max_);
-  call->time_out_after(kCallLife);
-  Outstanding* const outstanding = current_.get();
-  const auto started =
-      client_.start(std::move(*call), [outstanding](Expected<Reply, Error> reply) noexcept {
-        outstanding->has_ended = true;
-        outstanding->message.reset();
-        outstanding->place.reset();
-        if (outstanding->is_abandoned) return;
-        if (reply) {
-          outstanding->reply.emplace(std::move(*reply));
-        } else {
-          outstanding->error = std::move(reply.error());
-        }
-      });
-  if (!started) error_ = unsent_error(started.error());
-  return started.has_value();
-}
-
-bool RdmaClient::await(Clock::time_point end) {
-  for (;;) {
-    client_.progress();
-    if (current_->has_ended) return true;
-    const auto left = end - Clock::now();
-    if (left <= Clock::duration::zero()) return false;
-    const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-    constexpr std::chrono::milliseconds::rep kPollMax = 60'000;
-    pollfd ready{client_.wait_fd(), POLLIN, 0};
-    (void)::poll(&ready, 1, static_cast<int>(std::min(left_ms, kPollMax)));
-  }
-}
-
-// Leaves the call to the library, which gets its reply or the end of the connection. The credit of
-// the call is taken until then. When no credit is left, no further call could be sent, and the
-// connection ends: the program sees an error in place of one time-out after the other. So it does
-// if arguments are still being sent from the program's memory.
-void RdmaClient::abandon() {
-  current_->is_abandoned = true;
-  current_->message = writer_.release();
-  current_->place = std::exchange(place_, nullptr);
-  abandoned_.push_back(std::move(current_));
-  const auto terms = client_.connection().terms;
-  const bool lends_arguments = !writer_.items().empty();
-  if (!lends_arguments && (!terms || abandoned_.size() < terms->credits)) return;
-  client_.close();
-  is_closed_ = true;
-  // The program gets its memory back.
-  while (lends_arguments && !abandoned_.back()->has_ended) {
-    client_.progress();
-    if (!abandoned_.back()->has_ended) client_.wait();
-  }
-}
-
 void RdmaClient::note(rpcproc_t procedure, const Error& error) {
   if (error.code != Errc::kChunk || std::exchange(has_warned_, true)) return;
   report(
@@ -339,9 +253,9 @@ void RdmaClient::note(rpcproc_t procedure, const Error& error) {
 bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool may_refresh) {
   rpc_msg message{};
   message.acpted_rply.ar_verf = _null_auth;
-  message.acpted_rply.ar_results.proc = reinterpret_cast<xdrproc_t>(xdr_void);
-  MessageReader& in_message = current_->reply->results();
-  current_->reply->ignore_rest();  // the decoders below say whether it could be read
+  message.acpted_rply.ar_results.proc = void_routine();
+  MessageReader& in_message = reply_->results();
+  reply_->ignore_rest();  // the decoders below say whether it could be read
   XDR* const stream = reader_.handle();
   fail(RPC_SUCCESS);
   if (!reader_.open(in_message) || xdr_replymsg(stream, &message) == FALSE) {
@@ -365,7 +279,7 @@ bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool 
     (void)xdr_opaque_auth(stream, &message.acpted_rply.ar_verf);
   }
   reader_.close();
-  current_->reply.reset();
+  reply_.reset();
   if (!is_refused || !may_refresh) return false;
   const rpc_err refusal = error_;
   if (AUTH_REFRESH(&auth, &message) != 0) return true;
@@ -481,6 +395,8 @@ CLIENT* make_client(const std::string& server, rpcprog_t program, rpcvers_t vers
   options.provider = settings().provider;
   options.provider.setup_timeout_client = timeout;
   options.memory_max = settings().memory_max;
+  // As over TCP, time-outs end no connection while calls can still be sent.
+  options.ends_silent_connections = false;
   auto client = Client::connect(*url, options);
   if (!client) {
     set_create_error(client.error());

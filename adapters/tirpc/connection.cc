@@ -37,7 +37,7 @@ const TransportOperations Connection::kOperations = {
     },
     .xp_stat = [](SVCXPRT* handle) { return of(handle).status(); },
     .xp_getargs = [](SVCXPRT* handle, xdrproc_t decode, void* arguments) -> bool_t {
-      return of(handle).decode(decode, arguments) ? TRUE : FALSE;
+      return of(handle).decode_arguments(decode, arguments) ? TRUE : FALSE;
     },
     .xp_reply = [](SVCXPRT* handle, rpc_msg* message) -> bool_t {
       return of(handle).reply(*message) ? TRUE : FALSE;
@@ -64,7 +64,7 @@ std::unique_ptr<Connection> Connection::make(RdmaServer& server, std::string_vie
   std::unique_ptr<Connection> made(new Connection(server, peer));
   const int moved = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kOwnDescriptorMin);
   if (moved >= 0) ::close(std::exchange(ends[1], moved));
-  made->signal_ = ends[1];
+  made->other_end_ = ends[1];
   made->transport_.set_local(local);
   made->transport_.set_remote(SocketAddress(peer));
   made->transport_.begin(ends[0], kOperations, kControl);
@@ -77,20 +77,12 @@ Connection::Connection(RdmaServer& server, std::string_view peer)
 Connection::~Connection() {
   drop_current();
   for (CallContext* each : waiting_) each->fail(AcceptStatus::kSystemErr);
-  ::close(signal_);
+  ::close(other_end_);
 }
 
 void Connection::dispatch() {
   // Calls SVC_RECV until SVC_STAT says that no further call waits.
   svc_getreq_common(transport_.descriptor());
-}
-
-void Connection::show(bool has_calls) noexcept {
-  if (std::exchange(is_shown_, has_calls) == has_calls) return;
-  char byte = 0;
-  const ssize_t moved =
-      has_calls ? ::write(signal_, &byte, 1) : ::read(transport_.descriptor(), &byte, 1);
-  (void)moved;
 }
 
 bool Connection::receive(rpc_msg& message) {
@@ -105,7 +97,6 @@ bool Connection::receive(rpc_msg& message) {
   drop_current();
   current_ = waiting_.front();
   waiting_.pop_front();
-  if (waiting_.empty()) show(false);
   arguments_.open(current_->arguments());
   if (xdr_callmsg(arguments_.handle(), &message) == FALSE) {
     arguments_.close();
@@ -123,7 +114,7 @@ xprt_stat Connection::status() noexcept {
   return waiting_.empty() ? XPRT_IDLE : XPRT_MOREREQS;
 }
 
-bool Connection::decode(xdrproc_t decode, void* arguments) {
+bool Connection::decode_arguments(xdrproc_t decode, void* arguments) {
   if (current_ == nullptr) return false;
   XDR* const stream = arguments_.handle();
   stream->x_op = XDR_DECODE;
@@ -139,8 +130,7 @@ bool Connection::reply(rpc_msg& message) {
   caddr_t results = nullptr;
   if (message.rm_reply.rp_stat == MSG_ACCEPTED && message.acpted_rply.ar_stat == SUCCESS) {
     // Behind the header, by what protects the results.
-    encode =
-        std::exchange(message.acpted_rply.ar_results.proc, reinterpret_cast<xdrproc_t>(xdr_void));
+    encode = std::exchange(message.acpted_rply.ar_results.proc, void_routine());
     results = std::exchange(message.acpted_rply.ar_results.where, nullptr);
   }
   bool is_encoded = xdr_replymsg(writer.handle(), &message) == TRUE;

@@ -29,15 +29,12 @@ class Connection {
   void push(CallContext& context) { waiting_.push_back(&context); }
   // Has libtirpc dispatch the calls that wait. That may destroy this object.
   void dispatch();
-  // Makes the descriptor readable while calls wait, for a turn of the program's loop.
-  void show_waiting() noexcept { show(!waiting_.empty()); }
   // The peer has gone, or the program wants no more of it: SVC_STAT says so, and the loop that
   // dispatches a call of this connection then destroys it.
   void lose() noexcept { is_lost_ = true; }
   bool is_lost() const noexcept { return is_lost_; }
   // Returns whether libtirpc dispatches a call of it, and still needs the transport.
   bool is_busy() const noexcept { return is_busy_; }
-  bool has_waiting() const noexcept { return !waiting_.empty(); }
   const std::string& peer() const noexcept { return peer_; }
   SVCXPRT& handle() noexcept { return transport_.handle(); }
 
@@ -49,18 +46,16 @@ class Connection {
 
   bool receive(rpc_msg& message);
   xprt_stat status() noexcept;
-  bool decode(xdrproc_t decode, void* arguments);
+  bool decode_arguments(xdrproc_t decode, void* arguments);
   bool reply(rpc_msg& message);
   static bool send(CallContext& context);
   // Ends the call that was taken last, without an answer of the program.
   void drop_current() noexcept;
-  void show(bool has_calls) noexcept;
 
   RdmaServer& server_;
   const std::string peer_;
   Transport transport_;
-  int signal_ = -1;  // the other end of the transport's descriptor
-  bool is_shown_ = false;
+  int other_end_ = -1;  // of the transport's descriptor, which a program may shut down
   bool is_lost_ = false;
   bool is_busy_ = false;  // from SVC_RECV to SVC_STAT
   std::deque<CallContext*> waiting_;

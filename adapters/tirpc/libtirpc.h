@@ -18,10 +18,10 @@ Function* libtirpc(const char* name) noexcept {
 }  // namespace rpcrdma::tirpc
 
 // The function behind the one that this stands in; it is looked up once.
-#define RPCRDMA_LIBTIRPC(name)                                                     \
-  ([] {                                                                            \
-    static auto* const next = ::rpcrdma::tirpc::libtirpc<decltype(::name)>(#name); \
-    return next;                                                                   \
+#define RPCRDMA_LIBTIRPC(name)                                                                  \
+  ([] {                                                                                         \
+    static auto* const found_in_libtirpc = ::rpcrdma::tirpc::libtirpc<decltype(::name)>(#name); \
+    return found_in_libtirpc;                                                                   \
   }())
 
 #define RPCRDMA_TIRPC_EXPORT __attribute__((visibility("default")))

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <pthread.h>
 #include <rpc/rpc_com.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -17,8 +18,6 @@ namespace rpcrdma::tirpc {
 
 namespace {
 
-// After so many rounds of calls that came while others were served, the program's loop has a turn.
-constexpr int kRoundsMax = 16;
 // The soft limit of descriptors that the adapter asks for: a connection takes three.
 constexpr rlim_t kDescriptorsWanted = 65'536;
 
@@ -62,8 +61,12 @@ Expected<RdmaServer*, Error> RdmaServer::listen(const std::string& url) {
   return slot.get();
 }
 
-RdmaServer::RdmaServer()
-    : MessageService(settings().call_max), transport_(this), process_(::getpid()) {}
+RdmaServer::RdmaServer() : MessageService(settings().call_max), transport_(this) {
+  static const int watched = ::pthread_atfork(nullptr, nullptr, [] {
+    if (RdmaServer* const server = current()) server->handle_fork();
+  });
+  (void)watched;
+}
 
 RdmaServer::~RdmaServer() = default;
 
@@ -117,33 +120,26 @@ Expected<void, Error> RdmaServer::open(const std::string& url) {
 
 void RdmaServer::end() {
   is_ending_ = true;
-  if (depth_ == 0) process_server().reset();
+  if (!is_serving_) process_server().reset();
 }
 
 void RdmaServer::serve() {
-  ++depth_;
-  watch_child();
-  for (int round = 0; round < kRoundsMax && !is_ending_; ++round) {
-    server_->progress();
-    end_lost();
-    if (ready_.empty()) break;
-    while (!ready_.empty()) {
-      Connection& connection = *ready_.front();
-      ready_.pop_front();
-      connection.dispatch();
-    }
-  }
-  for (Connection* each : std::exchange(ready_, {})) each->show_waiting();
-  --depth_;
+  if (is_serving_) return;
+  is_serving_ = true;
+  if (is_child_) note_child();
+  server_->progress();
+  end_lost();
+  is_serving_ = false;
   // A program that destroyed the transport meanwhile wants this object gone.
-  if (is_ending_ && depth_ == 0) process_server().reset();
+  if (is_ending_) process_server().reset();
 }
 
 void RdmaServer::call(CallContext& context) {
-  Connection* const connection = connection_of(context.peer_address());
+  Connection* const connection = is_ending_ ? nullptr : connection_of(context.peer_address());
   if (connection == nullptr) return context.fail(AcceptStatus::kSystemErr);
-  if (!connection->has_waiting()) ready_.push_back(connection);
   connection->push(context);
+  // libtirpc takes the calls that come meanwhile behind the one that it dispatches.
+  if (!connection->is_busy()) connection->dispatch();
 }
 
 Connection* RdmaServer::connection_of(std::string_view peer) {
@@ -164,7 +160,6 @@ void RdmaServer::handle_event(const ConnectionEvent& event) {
   const auto found = connections_.find(event.peer);
   if (found == connections_.end()) return;
   found->second->lose();
-  std::erase(ready_, found->second.get());
   lost_.push_back(std::move(found->second));
   connections_.erase(found);
 }
@@ -174,7 +169,6 @@ void RdmaServer::end_lost() {
 }
 
 void RdmaServer::destroy(Connection& connection) {
-  std::erase(ready_, &connection);
   if (connection.is_busy()) {
     connection.lose();
     return;
@@ -185,8 +179,8 @@ void RdmaServer::destroy(Connection& connection) {
   if (found != connections_.end() && is_it(found->second)) connections_.erase(found);
 }
 
-void RdmaServer::watch_child() {
-  if (process_ == ::getpid() || server_->provider_name() != "verbs") return;
+void RdmaServer::note_child() {
+  if (server_->provider_name() != "verbs") return;
   report_once(
       "this process is a child of the one that listens on the RDMA device, and cannot serve it: "
       "RDMA devices do not outlive fork(). Start the program in the foreground (most daemons have "

@@ -6,7 +6,6 @@
 #include <rpc/rpc.h>
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +38,8 @@ class RdmaServer final : public MessageService {
   void end();
 
   void call(CallContext& context) override;  // of MessageService
+  // This process is a child of another, from which it has the server.
+  void handle_fork() noexcept { is_child_ = true; }
 
   // SVC_DESTROY of a connection: destroys it, or has libtirpc do so behind the call that it
   // dispatches.
@@ -51,7 +52,7 @@ class RdmaServer final : public MessageService {
   // SVC_RECV of the rendezvous: takes what has come, and has libtirpc dispatch it.
   void serve();
   void end_lost();
-  void watch_child();
+  void note_child();
   Connection* connection_of(std::string_view peer);
   void report_once(std::string_view text);
 
@@ -59,13 +60,13 @@ class RdmaServer final : public MessageService {
   std::vector<std::string> addresses_;
   std::map<std::string, std::unique_ptr<Connection>, std::less<>> connections_;
   std::vector<std::unique_ptr<Connection>> lost_;  // ended by the peer; libtirpc still knows them
-  std::deque<Connection*> ready_;                  // with calls that wait
   std::optional<Server> server_;                   // goes first
-  // SVC_RECV of the rendezvous that are under way: a dispatch function may run a loop of its own.
-  int depth_ = 0;
+  // SVC_RECV of the rendezvous is under way. Calls are dispatched inside of it, and a dispatch
+  // function may run a loop of its own, which serves all other transports.
+  bool is_serving_ = false;
   bool is_ending_ = false;
   bool has_reported_ = false;
-  int process_ = 0;  // that made it
+  bool is_child_ = false;  // of the process that made it
 };
 
 }  // namespace rpcrdma::tirpc

@@ -23,8 +23,9 @@ struct Settings {
   Mode mode = Mode::kNamed;
   std::string listen = "rdma://0.0.0.0:0";
   ProviderOptions provider;
-  std::uint32_t reply_max = 1U << 20U;  // of a whole Reply, bytes
-  std::uint32_t call_max = 1U << 20U;   // of a whole Call, bytes
+  // Of a whole Reply, and of a whole Call, bytes: with 1 MiB of data.
+  std::uint32_t reply_max = (1U << 20U) + (64U << 10U);
+  std::uint32_t call_max = (1U << 20U) + (64U << 10U);
   std::size_t memory_max = 512U << 20U;
   std::size_t connections_max = 4096;
   std::string rpcbind;  // where this machine's daemon is; empty: its usual places

@@ -80,11 +80,6 @@ void XdrWriter::bind(std::uint32_t eligible, bool refers) noexcept {
   refers_ = refers;
 }
 
-std::unique_ptr<std::byte[]> XdrWriter::release() noexcept {
-  capacity_ = 0;
-  return std::move(memory_);
-}
-
 bool XdrWriter::refer_next(Bytes data) noexcept {
   const bool is_eligible = numbers_.next_is_eligible();
   const bool stays =

@@ -16,6 +16,11 @@
 
 namespace rpcrdma::tirpc {
 
+// xdr_void() as libtirpc takes routines, which all have the type of another function.
+inline xdrproc_t void_routine() noexcept {
+  return reinterpret_cast<xdrproc_t>(reinterpret_cast<void (*)()>(xdr_void));
+}
+
 // Numbers the calls of xdr_bytes() and xdr_string() for one message, and knows which are of data
 // that RDMA may place (rpcrdma_tirpc_procedure).
 class ItemNumbers {
@@ -57,8 +62,6 @@ class XdrWriter {
   // The written bytes, without the items.
   Bytes written() const noexcept { return {memory_.get(), size_}; }
   std::span<const Item> items() const noexcept { return {items_.data(), item_count_}; }
-  // Gives the memory away, which the bytes of written() and items() need; restart() follows.
-  std::unique_ptr<std::byte[]> release() noexcept;
 
   // The calls of xdr_bytes() and xdr_string() from now on are numbered from 0. Bit i of `eligible`:
   // call i has data that RDMA may place. `refers`: also other data stays in place if it is large,

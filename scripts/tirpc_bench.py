@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Measures an unchanged pair of rpcgen's over RDMA beside itself over TCP, in turn in one run.
+
+usage: tirpc_bench.py COMMAND PROGRAMS [--rounds 5] [--seconds 1]
+           COMMAND: an optimised rpcrdma; PROGRAMS: the folder of tirpc_blocks_server and tirpc_blocks_bench
+
+Runs in a network and a mount namespace of its own, which takes root. Each row has the medians of calls a second, and the median
+of the rounds' ratios.
+"""
+import argparse
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+
+BLOCKS = "536936705"
+SBIN = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+CASES = (("NULL", "null", 0), ("64 KiB of results", "make", 65536), ("1 MiB of results", "make", 1048576),
+         ("64 KiB of arguments", "length", 65536), ("1 MiB of arguments", "length", 1048576))
+
+
+def inside(options):
+    for words in (["mount", "-t", "tmpfs", "tmpfs", "/run"], ["ip", "link", "set", "lo", "up"]):
+        subprocess.run(words, check=True)
+    daemon = subprocess.Popen([shutil.which("rpcbind", path=SBIN), "-f"])
+    pause = threading.Event()
+    while not os.path.exists("/run/rpcbind.sock"):
+        pause.wait(0.05)
+    try:
+        for crc in ("off", "on"):
+            for table in (False, True):
+                measure(options, crc, table)
+    finally:
+        daemon.kill()
+
+
+def measure(options, crc, table):
+    programs = pathlib.Path(options.programs)
+    run = [options.command, "run", "--crc", crc]
+    if table:
+        run += ["--table", str(programs / "tirpc_blocks_table.so")]
+    server = subprocess.Popen([*run, "--prefer-rdma", "--listen", "127.0.0.1:0", "--", programs / "tirpc_blocks_server"])
+    pause = threading.Event()
+
+    def registered():
+        listed = subprocess.run(["rpcinfo"], capture_output=True, text=True, check=False, env={**os.environ, "PATH": SBIN}).stdout
+        netids = [line.split()[2] for line in listed.splitlines() if line.split()[:1] == [BLOCKS]]
+        return {"rdma", "tcp"} <= set(netids)
+    while not registered():
+        pause.wait(0.05)
+
+    def rate(procedure, size, *prefix, nettype):
+        words = [*prefix, programs / "tirpc_blocks_bench", "127.0.0.1", nettype, procedure, str(size), str(options.seconds)]
+        return float(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    try:
+        print(f"CRC {crc}, {'with the table' if table else 'without a table'}")
+        for name, procedure, size in CASES:
+            pairs = []
+            for number in range(options.rounds):
+                pair = {}
+                for nettype in ("rdma", "tcp") if number % 2 == 0 else ("tcp", "rdma"):
+                    prefix = [*run, "--"] if nettype == "rdma" else []
+                    pair[nettype] = rate(procedure, size, *prefix, nettype=nettype)
+                pairs.append(pair)
+            medians = {each: statistics.median(pair[each] for pair in pairs) for each in ("rdma", "tcp")}
+            ratio = statistics.median(pair["rdma"] / pair["tcp"] for pair in pairs)
+            print(f"  {name:22} RDMA {medians['rdma']:9.0f}/s   TCP {medians['tcp']:9.0f}/s   {ratio:.2f}", flush=True)
+    finally:
+        server.kill()
+        server.wait()
+        subprocess.run(["rpcinfo", "-d", BLOCKS, "1"], check=False, env={**os.environ, "PATH": SBIN}, capture_output=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command")
+    parser.add_argument("programs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        return inside(options)
+    return subprocess.run(["unshare", "-n", "-m", sys.executable, __file__, "--inside", *sys.argv[1:]], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
