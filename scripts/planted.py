@@ -14,7 +14,7 @@ import typing
 import scopes
 
 TABLE = pathlib.Path("tests") / "mutants" / "faults.toml"
-FOLDERS = ("src", "gen", "apps", "tools", "include")
+FOLDERS = ("adapters", "src", "gen", "apps", "tools", "include")
 
 
 class NotFound(Exception):

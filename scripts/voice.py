@@ -9,7 +9,7 @@ import pathlib
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-FOLDERS = ("src", "include", "apps", "gen", "tools", "examples", "bench", "tests")
+FOLDERS = ("adapters", "src", "include", "apps", "gen", "tools", "examples", "bench", "tests")
 ALLOWED = HERE / "voice_allowed.txt"
 
 COMMENT_BEGINS = re.compile(r"(What|Whose|Whom|Who|Whether|Of)\b")

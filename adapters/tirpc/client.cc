@@ -32,7 +32,8 @@ namespace {
 
 constexpr timeval kTimeout{25, 0};  // of a call, as rpcgen's stubs have it
 constexpr int kRefreshesMax = 2;    // of the credential, for one call
-// What is written into the message's own room, bytes; more is sent from where it is.
+// Parts up to this size are written into the message's own room, bytes; longer ones are sent from
+// where they are.
 constexpr std::size_t kCopiedMax = 4096;
 // A Reply without results: its header, a verifier of any size, and the checksums of RPCSEC_GSS.
 constexpr std::uint32_t kReplyHeaderMax = 2048;

@@ -19,7 +19,7 @@ namespace rpcrdma::tirpc {
 namespace {
 
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
-// Of an attempt whose failure leads to TCP.
+// An attempt whose failure leads to TCP takes no longer.
 constexpr std::chrono::milliseconds kAttemptTimeout{3'000};
 
 // libtirpc's functions call each other by their names: one attempt is enough.

@@ -23,7 +23,7 @@ struct Settings {
   Mode mode = Mode::kNamed;
   std::string listen = "rdma://0.0.0.0:0";
   ProviderOptions provider;
-  // Of a whole Reply, and of a whole Call, bytes: with 1 MiB of data.
+  // The longest Reply and the longest Call, bytes: each has room for 1 MiB of data.
   std::uint32_t reply_max = (1U << 20U) + (64U << 10U);
   std::uint32_t call_max = (1U << 20U) + (64U << 10U);
   std::size_t memory_max = 512U << 20U;

@@ -105,7 +105,7 @@ class XdrReader {
   void close() noexcept;
   // As XdrWriter::bind(), for results whose data lies where the client has offered memory.
   void bind(std::uint32_t eligible) noexcept { numbers_.restart(eligible); }
-  // What xdr_bytes() and xdr_string() read next: the count, and where the data is if it was placed.
+  // The item that xdr_bytes() or xdr_string() reads next: its count, and its place if it has one.
   struct Next {
     std::uint32_t size;
     Bytes placed;  // empty: the data follows in the message, as far as there is any
