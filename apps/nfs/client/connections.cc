@@ -1,6 +1,7 @@
 #include "nfs/client/connections.h"
 
 #include <poll.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <utility>
@@ -90,6 +91,7 @@ void Connections::adopt(Connection& connection, Client client, State state) {
   connection.client_ = std::make_unique<Client>(std::move(client));
   connection.nfs_.emplace(*connection.client_);
   connection.state_ = state;
+  if (epoll_.is_open()) watch(connection);
 }
 
 void Connections::begin(Connection& connection) {
@@ -265,6 +267,30 @@ void Connections::wait(const std::vector<Connections*>& any,
   if (until) left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();
   ::poll(entries.data(), entries.size(),
          static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+}
+
+int Connections::wait_fd() {
+  if (!epoll_.is_open()) {
+    epoll_ = files::File(::epoll_create1(EPOLL_CLOEXEC));
+    for (const Connection& each : all_) {
+      if (each.client_ != nullptr) watch(each);
+    }
+  }
+  return epoll_.descriptor();
+}
+
+// The descriptor of a client that is replaced leaves the set when it is closed.
+void Connections::watch(const Connection& connection) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  (void)::epoll_ctl(epoll_.descriptor(), EPOLL_CTL_ADD, connection.client_->wait_fd(), &event);
+}
+
+std::optional<Connections::Clock::time_point> Connections::next_time() const {
+  std::vector<pollfd> entries;
+  std::optional<Clock::time_point> until;
+  add_to(entries, until);
+  return until;
 }
 
 void Connections::add_to(std::vector<pollfd>& entries,

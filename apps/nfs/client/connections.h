@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "files/file.h"
 #include "nfs3.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/coroutine.h"
@@ -115,6 +116,10 @@ class Connections {
   void progress();
   // Waits until something has happened, at the latest until the given time.
   void wait(std::optional<Clock::time_point> until = std::nullopt);
+  // For an event loop of another: polls as readable when progress() has work, which it also has at
+  // next_time(), if there is such a time. The descriptor stays the same.
+  int wait_fd();
+  std::optional<Clock::time_point> next_time() const;
   // Waits for several at once.
   static void wait(const std::vector<Connections*>& any, std::optional<Clock::time_point> until);
 
@@ -148,6 +153,7 @@ class Connections {
   static void register_at(Connection& connection, rpcrdma::MutableBytes memory);
   rpcrdma::Task<void> ask(Connection& connection);
   void resume_waiting();
+  void watch(const Connection& connection) const;
   // Adds the descriptors and the time that are to be waited for.
   void add_to(std::vector<pollfd>& entries, std::optional<Clock::time_point>& until) const;
 
@@ -161,6 +167,7 @@ class Connections {
   std::vector<Waiting> waiting_;
   rpcrdma::Error last_error_{};
   std::string provider_name_;
+  files::File epoll_;  // of all clients' descriptors, once somebody has asked for it
 };
 
 }  // namespace nfs

@@ -21,7 +21,7 @@ using rpcrdma::Unexpected;
 
 constexpr std::uint32_t kTransferMax = 1U << 20U;
 constexpr int kLinksMax = 40;  // as Linux
-constexpr int kLossesMax = 8;  // of one call, which may be their cause then
+constexpr int kLossesMax = CallMaker::kLossesMax;
 
 Unexpected<Failure> failure(Failure why) {
   return Unexpected<Failure>(std::move(why));
@@ -131,9 +131,9 @@ std::string Failure::message() const {
 
 Mounted::Mounted(NfsUrl url, const MountOptions& options)
     : url_(std::move(url)),
-      patience_(options.client.call_timeout),
       protection_(protection_of(options.client)),
-      connections_({options.client, url_.transport_urls(), std::max(1U, options.connections)}) {}
+      connections_({options.client, url_.transport_urls(), std::max(1U, options.connections)}),
+      call_maker_(connections_, options.client.call_timeout) {}
 
 Result<std::unique_ptr<Mounted>> Mounted::open(const NfsUrl& url, MountOptions options) {
   if (options.client.auth.index() == 0) options.client.auth = plain_auth(options);
@@ -240,41 +240,6 @@ std::optional<Failure> Mounted::learn_sizes(Connections::Connection& connection)
   read_size_ = size(info->rtpref, info->rtmax);
   write_size_ = size(info->wtpref, info->wtmax);
   return std::nullopt;
-}
-
-// --- Calls --------------------------------------------------------------------------------------
-
-template <class T, class Begin, class Take>
-Task<Result<T>> Mounted::call(Route route, Begin begin, Take take, OnLoss on_loss) {
-  const auto deadline = Connections::Clock::now() + patience_;
-  for (int losses = 0;;) {
-    Connections::Connection* const connection = co_await connections_.pick(route, deadline);
-    if (connection == nullptr) {
-      // One that came up may be gone again.
-      if (connections_.may_go_on() && Connections::Clock::now() < deadline) continue;
-      co_return failure(connections_.why_none_is_up());
-    }
-    const auto begun = Connections::Clock::now();
-    std::optional<Error> error;
-    {
-      auto results = co_await begin(connection->nfs());
-      if (results) {
-        connection->has_answered();
-        co_return take(*results);
-      }
-      error = std::move(results.error());
-    }
-    if (!connections_.is_loss(*connection, *error)) co_return failure(*error);
-    if (error->code == rpcrdma::Errc::kTimedOut && connections_.server_count() > 1) {
-      connections_.give_up_if_silent(*connection, begun);
-    }
-    const bool may_go_on =
-        connections_.may_go_on() && ++losses < kLossesMax && Connections::Clock::now() < deadline;
-    if (!may_go_on) co_return failure(*error);
-    if (on_loss == OnLoss::kTell) {
-      co_return failure(Failure{.error = std::move(error), .is_outcome_unknown = true});
-    }
-  }
 }
 
 // --- Names --------------------------------------------------------------------------------------

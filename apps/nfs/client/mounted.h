@@ -21,44 +21,16 @@
 #include <utility>
 #include <vector>
 
+#include "nfs/client/call_maker.h"
 #include "nfs/client/connections.h"
+#include "nfs/client/failure.h"
 #include "nfs/client/url.h"
-#include "nfs/status_text.h"
 #include "nfs3.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/coroutine.h"
 #include "rpcrdma/error.h"
 
 namespace nfs {
-
-// The rule by which MOUNT gave no handle of an export.
-enum class MountRefusal : std::uint8_t {
-  kNone,      // MOUNT refused nothing
-  kNoExport,  // no export has the name
-  kClient,    // the rules of the export do not allow this client, or its port
-  kSecurity,  // the export takes calls with another protection
-  kServer,    // the server failed
-  kNotAsked,  // MOUNT could not be called: `error` says why
-};
-
-// The reason why something could not be done with a file.
-struct Failure {
-  nfs3::nfsstat3 status = nfs3::nfsstat3::NFS3ERR_SERVERFAULT;  // what the server answered
-  std::optional<rpcrdma::Error> error{};                        // there was no answer
-  bool is_outcome_unknown = false;  // it was lost; the server may have done it
-  std::string local{};              // of this machine's files: what, and errno's text
-  std::string path{};               // of what
-  MountRefusal refusal = MountRefusal::kNone;
-  // kClient: the clients that the server lists for the export; empty: everybody.
-  std::vector<std::string> clients{};
-
-  static Failure here(std::string what) { return {.local = std::move(what)}; }
-  // "PATH: what happened".
-  std::string message() const;
-};
-
-template <class T>
-using Result = rpcrdma::Expected<T, Failure>;
 
 struct Node {
   nfs3::nfs_fh3 handle;
@@ -90,6 +62,8 @@ class Mounted {
   Mounted& operator=(const Mounted&) = delete;
 
   Connections& connections() noexcept { return connections_; }
+  // Makes calls that this class does not have (file_calls.h).
+  CallMaker& call_maker() noexcept { return call_maker_; }
   const NfsUrl& url() const noexcept { return url_; }
   // The part of the URL's path below the export: "" or "a/b".
   const std::string& path() const noexcept { return path_; }
@@ -156,7 +130,7 @@ class Mounted {
   rpcrdma::Task<Result<nfs3::writeverf3>> commit(nfs3::nfs_fh3 file, Route route = {});
 
  private:
-  enum class OnLoss : std::uint8_t { kRepeat, kTell };
+  using OnLoss = CallMaker::OnLoss;
 
   Mounted(NfsUrl url, const MountOptions& options);
   std::optional<Failure> mount(const MountOptions& options, Connections::Connection& connection);
@@ -166,18 +140,18 @@ class Mounted {
                                                                       const std::string& host);
   std::optional<Failure> learn_sizes(Connections::Connection& connection);
 
-  // `begin(stub)` makes the call, and `take(results)` of it a Result<T>; nothing of the results
-  // outlives that. Both may refer to what the caller keeps until the task has ended.
   template <class T, class Begin, class Take>
   rpcrdma::Task<Result<T>> call(Route route, Begin begin, Take take,
-                                OnLoss on_loss = OnLoss::kRepeat);
+                                OnLoss on_loss = OnLoss::kRepeat) {
+    return call_maker_.call<T>({.route = route}, std::move(begin), std::move(take), on_loss);
+  }
   rpcrdma::Task<Result<void>> cut_to_nothing(Node file, Route route);
   rpcrdma::Task<Result<void>> remove_once(nfs3::diropargs3 what, bool is_directory);
 
   const NfsUrl url_;
-  const std::chrono::nanoseconds patience_;  // of a call, over all connections
-  const rpcrdma::Protection protection_;     // of our calls
+  const rpcrdma::Protection protection_;  // of our calls
   Connections connections_;
+  CallMaker call_maker_;
   std::string path_;
   nfs3::nfs_fh3 root_;
   std::uint32_t read_size_ = 1U << 20U, write_size_ = 1U << 20U;
