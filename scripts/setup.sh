@@ -5,9 +5,9 @@
 set -euo pipefail
 
 case ${1:-base} in
-  # Not required to build: RDMA devices and Kerberos, which a build without them leaves out and says so.
+  # Not required to build: RDMA devices, Kerberos and FUSE, which a build without them leaves out and says so.
   base)  packages=(g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libisal-dev libssl-dev libsqlite3-dev
-                   libgtest-dev libgmock-dev libtomlplusplus-dev python3 libibverbs-dev librdmacm-dev libkrb5-dev) ;;
+                   libgtest-dev libgmock-dev libtomlplusplus-dev python3 libibverbs-dev librdmacm-dev libkrb5-dev libfuse3-dev fuse3) ;;
   check) packages=(clang libclang-rt-dev llvm lld tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
                    rpcbind iproute2 strace krb5-kdc krb5-admin-server krb5-user
                    libmicrohttpd-dev libsystemd-dev systemd systemtap-sdt-dev prometheus) ;;

@@ -35,9 +35,14 @@ void Turns::resume_ready() {
   }
 }
 
+std::optional<Turns::Clock::time_point> Turns::next_time() const {
+  if (!ready_.empty()) return Clock::now();
+  if (timers_.empty()) return std::nullopt;
+  return std::ranges::min(timers_, {}, &Timer::end).end;
+}
+
 void Turns::wait(const std::vector<Connections*>& connections) {
-  std::optional<Clock::time_point> first;
-  if (!timers_.empty()) first = std::ranges::min(timers_, {}, &Timer::end).end;
+  const auto first = next_time();
   if (connections.size() == 1) {
     connections.front()->wait(first);
   } else {

@@ -8,6 +8,7 @@
 #include <coroutine>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "nfs/client/connections.h"
@@ -23,6 +24,11 @@ class Turns {
   void run(const std::vector<Connections*>& connections, rpcrdma::Task<void> task);
   // Starts a task that nobody awaits.
   void begin(rpcrdma::Task<void> task);
+  // For an event loop of another: resumes what may continue, also by the time. Its tasks go on by
+  // the progress() of the connections.
+  void resume_ready();
+  std::optional<Clock::time_point> next_time() const;
+  std::uint64_t active() const noexcept { return active_; }  // tasks that begin() has started
   void resume_later(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
 
   // `co_await turns.pause(time)`
@@ -45,7 +51,6 @@ class Turns {
     std::coroutine_handle<> coroutine;
   };
   rpcrdma::Task<void> counted(rpcrdma::Task<void> task);
-  void resume_ready();
   void wait(const std::vector<Connections*>& connections);
 
   std::uint64_t active_ = 0;

@@ -1,0 +1,70 @@
+// The attributes of one file or directory as a client of NFS keeps them, with the time-outs of
+// nfs(5).
+//
+// A change by somebody else is seen at the latest when the time-out has passed: that is as long as
+// nothing has changed, between a least and a greatest time. Changes by this client carry weak cache
+// consistency data (RFC 1813 §2.6), which shows that nobody else changed the file in between.
+// Everything else counts as a change elsewhere: data and names that were read before are void.
+#ifndef RPCRDMA_MOUNT_ATTRIBUTE_CACHE_H_
+#define RPCRDMA_MOUNT_ATTRIBUTE_CACHE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "nfs3.h"
+
+namespace mounts {
+
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
+
+// As in nfs(5); zero asks the server each time.
+struct TimeOuts {
+  std::chrono::milliseconds file_min{3'000}, file_max{60'000};
+  std::chrono::milliseconds directory_min{30'000}, directory_max{60'000};
+};
+
+class AttributeCache {
+ public:
+  // A point in the order of all calls and changes of this thread.
+  enum class Point : std::uint64_t {};
+
+  explicit AttributeCache(const TimeOuts& time_outs) noexcept : time_outs_(&time_outs) {}
+
+  // Returns the attributes if they are fresh; null if the server has to be asked.
+  const nfs3::fattr3* fresh(Time now) const noexcept;
+  // Returns the attributes however old they are; null before the first.
+  const nfs3::fattr3* last() const noexcept { return last_ ? &*last_ : nullptr; }
+  // Returns for how long the attributes stay fresh.
+  Clock::duration left(Time now) const noexcept;
+
+  static Point now_in_order() noexcept;
+  // Takes the attributes of a call that changed nothing and began at `begun`. Attributes that one
+  // of our changes may have overtaken are not kept.
+  void take(const nfs3::fattr3& found, Point begun, Time now);
+
+  // A call that changes the file begins. It ends with its consistency data, if it has any.
+  Point begin_change() noexcept;
+  void end_change(const nfs3::wcc_data* change, Point begun, Time now);
+
+  void expire() noexcept { is_fresh_ = false; }
+  // Grows with each change elsewhere, and with each of ours that may hide one.
+  std::uint64_t version() const noexcept { return version_; }
+
+ private:
+  void keep(const nfs3::fattr3& found, bool is_own_change, Time now);
+
+  const TimeOuts* time_outs_;
+  std::optional<nfs3::fattr3> last_;
+  bool is_fresh_ = false;
+  Time taken_{};
+  Time changed_{};       // when the last change was seen
+  Point last_change_{};  // where our last change began or ended
+  std::uint64_t version_ = 0;
+  std::uint32_t changes_under_way_ = 0;
+};
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_ATTRIBUTE_CACHE_H_

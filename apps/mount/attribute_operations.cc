@@ -1,0 +1,124 @@
+#include "mount/attribute_operations.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace mounts {
+namespace {
+
+constexpr std::size_t kAccessAnswersMax = 8;  // of a file; each is of one user
+
+std::uint32_t wanted_bits(const Node& node, int mask) {
+  const bool is_directory = node.type == nfs3::ftype3::NF3DIR;
+  std::uint32_t bits = 0;
+  if ((mask & R_OK) != 0) bits |= nfs3::ACCESS3_READ;
+  if ((mask & W_OK) != 0) bits |= nfs3::ACCESS3_MODIFY;
+  if ((mask & X_OK) != 0) bits |= is_directory ? nfs3::ACCESS3_LOOKUP : nfs3::ACCESS3_EXECUTE;
+  return bits;
+}
+
+}  // namespace
+
+AttributeOperations::Shown AttributeOperations::shown(const Node& node,
+                                                      const nfs3::fattr3& attributes) const {
+  return {attributes, node.attributes.left(Tree::now())};
+}
+
+Task<Outcome<AttributeOperations::Shown>> AttributeOperations::get(Hold node, Who who) {
+  // The server says size and times of bytes once it has them.
+  co_await files_.wait_until_written(tree_.nodes().find(node->id));
+  if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
+    ++tree_.statistics().attributes_cached;
+    co_return shown(*node, *fresh);
+  }
+  auto asked = co_await tree_.ask_attributes(*node, who);
+  if (!asked) co_return failed(asked.error());
+  co_return shown(*node, *asked);
+}
+
+Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
+                                                                   nfs3::sattr3 attributes,
+                                                                   Who who) {
+  const bool sets_size = attributes.size.size() != nullptr;
+  if (sets_size) {
+    co_await files_.wait_until_clean(tree_.nodes().find(node->id));
+    ++node->own_writes;
+  } else {
+    // Bytes that come later would set the times anew.
+    co_await files_.wait_until_written(tree_.nodes().find(node->id));
+  }
+  const nfs3::SETATTR3args args{node->handle, std::move(attributes), {}};
+  const auto begun = node->attributes.begin_change();
+  auto reply = co_await tree_.calls().set_attributes(args, who.as());
+  const nfs3::wcc_data* change = nullptr;
+  if (reply && reply->resok() != nullptr) change = &reply->resok()->obj_wcc;
+  if (reply && reply->resfail() != nullptr) change = &reply->resfail()->obj_wcc;
+  node->attributes.end_change(change, begun, Tree::now());
+  node->access.clear();
+  if (sets_size) ++node->own_writes;
+  if (!reply) co_return failed(error_of(reply.error()));
+  if (reply->resok() == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
+  if (const auto* const now = reply->resok()->obj_wcc.after.attributes()) {
+    co_return shown(*node, *now);
+  }
+  auto asked = co_await tree_.ask_attributes(*node, who);
+  if (!asked) co_return failed(asked.error());
+  co_return shown(*node, *asked);
+}
+
+Task<Outcome<void>> AttributeOperations::check_access(Hold node, int mask, Who who) {
+  const std::uint32_t wanted = wanted_bits(*node, mask);
+  if (wanted == 0) co_return Outcome<void>();
+  const auto known = std::ranges::find(node->access, who.uid, &AccessAnswer::uid);
+  const bool is_known = known != node->access.end() && known->until > Tree::now() &&
+                        (known->asked & wanted) == wanted &&
+                        node->attributes.fresh(Tree::now()) != nullptr;
+  if (is_known) {
+    if ((known->allowed & wanted) == wanted) co_return Outcome<void>();
+    co_return failed(EACCES);
+  }
+  const auto begun = AttributeCache::now_in_order();
+  const std::uint32_t asked = wanted | nfs3::ACCESS3_READ | nfs3::ACCESS3_MODIFY |
+                              nfs3::ACCESS3_LOOKUP | nfs3::ACCESS3_EXECUTE | nfs3::ACCESS3_EXTEND |
+                              nfs3::ACCESS3_DELETE;
+  const nfs3::ACCESS3args args{node->handle, asked};
+  auto reply = co_await tree_.calls().access(args, who.as());
+  if (!reply) co_return failed(error_of(reply.error()));
+  const auto* const answer = reply->resok();
+  if (answer == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
+  if (!tree_.note(*node, answer->obj_attributes, begun)) co_return failed(ESTALE);
+  std::erase_if(node->access, [&](const AccessAnswer& each) { return each.uid == who.uid; });
+  if (node->access.size() >= kAccessAnswersMax) node->access.erase(node->access.begin());
+  const Time until = Tree::now() + node->attributes.left(Tree::now());
+  node->access.push_back({who.uid, asked, answer->access, until});
+  if ((answer->access & wanted) != wanted) co_return failed(EACCES);
+  co_return Outcome<void>();
+}
+
+Task<Outcome<std::string>> AttributeOperations::read_link(Hold node, Who who) {
+  const auto begun = AttributeCache::now_in_order();
+  const nfs3::READLINK3args args{node->handle};
+  auto reply = co_await tree_.calls().read_link(args, who.as());
+  if (!reply) co_return failed(error_of(reply.error()));
+  if (reply->attributes) (void)tree_.note(*node, *reply->attributes, begun);
+  if (reply->status != nfs3::nfsstat3::NFS3_OK) {
+    co_return failed(tree_.refusal(*node, reply->status));
+  }
+  // The kernel would end the text at a NUL, and takes no empty one.
+  const bool is_text = !reply->target.empty() && reply->target.find('\0') == std::string::npos;
+  if (!is_text) co_return failed(EIO);
+  co_return std::move(reply->target);
+}
+
+Task<Outcome<nfs3::FSSTAT3resok>> AttributeOperations::space(Who who) {
+  const nfs3::FSSTAT3args args{tree_.server().root()};
+  auto reply = co_await tree_.calls().space(args, who.as());
+  if (!reply) co_return failed(error_of(reply.error()));
+  if (reply->resok() == nullptr) co_return failed(error_of(reply->status()));
+  co_return std::move(*reply->resok());
+}
+
+}  // namespace mounts

@@ -1,0 +1,390 @@
+#include "mount/file_operations.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "mount/name_operations.h"
+
+namespace mounts {
+namespace {
+
+using nfs3::nfsstat3;
+
+constexpr std::size_t kWritesMax = 16;           // of one file at a time
+constexpr std::size_t kSmallWrite = 64U << 10U;  // bytes that are copied to those before them
+constexpr int kOpenToExecute = 040;              // the kernel's FMODE_EXEC
+
+// Content that is read belongs to a version of the file, and to what was written here.
+std::uint64_t stamp_of(const Node& node) {
+  return node.attributes.version() + (node.own_writes << 32U);
+}
+
+}  // namespace
+
+// --- Opening and closing ------------------------------------------------------------------------
+
+OpenFile* FileOperations::find(FileId id) {
+  const auto found = files_.find(id);
+  return found != files_.end() ? &found->second : nullptr;
+}
+
+FileOperations::FileId FileOperations::add(Hold node, Who who) {
+  const FileId id{++last_file_};
+  ++node->opened;
+  const auto blocks = static_cast<std::uint32_t>(std::min<std::size_t>(
+      tree_.buffers().count() / 2, (16U << 20U) / tree_.server().read_size()));
+  const auto made =
+      files_.try_emplace(id, std::move(node),
+                         std::min<std::uint64_t>(kTransferMax, tree_.server().read_size()), blocks);
+  made.first->second.uid = who.uid;
+  if (who.credential != nullptr) made.first->second.credential = *who.credential;
+  return id;
+}
+
+Task<Outcome<FileOperations::Opened>> FileOperations::open(Hold node, int flags, Who who) {
+  const bool may_skip = !tree_.options().asks_at_open && node->attributes.fresh(Tree::now());
+  if (!may_skip) {
+    co_await wait_until_written(tree_.nodes().find(node->id));
+    const auto begun = AttributeCache::now_in_order();
+    constexpr std::uint32_t kAsked =
+        nfs3::ACCESS3_READ | nfs3::ACCESS3_MODIFY | nfs3::ACCESS3_EXTEND | nfs3::ACCESS3_EXECUTE;
+    const nfs3::ACCESS3args args{node->handle, kAsked};
+    auto reply = co_await tree_.calls().access(args, who.as());
+    if (!reply) co_return failed(error_of(reply.error()));
+    const auto* const answer = reply->resok();
+    if (answer == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
+    if (!tree_.note(*node, answer->obj_attributes, begun)) co_return failed(ESTALE);
+    const int how = flags & O_ACCMODE;
+    // A program may be run that may not be read; its server lets that read it.
+    const bool may_read =
+        (answer->access & nfs3::ACCESS3_READ) != 0 ||
+        ((flags & kOpenToExecute) != 0 && (answer->access & nfs3::ACCESS3_EXECUTE) != 0);
+    const bool may_write = (answer->access & nfs3::ACCESS3_MODIFY) != 0;
+    if ((how != O_WRONLY && !may_read) || (how != O_RDONLY && !may_write)) co_return failed(EACCES);
+    const bool has_attributes = answer->obj_attributes.attributes() != nullptr;
+    if (!has_attributes) {
+      auto asked = co_await tree_.ask_attributes(*node, who);
+      if (!asked) co_return failed(asked.error());
+    }
+  }
+  if ((flags & O_TRUNC) != 0) {
+    co_await wait_until_clean(tree_.nodes().find(node->id));
+    nfs3::SETATTR3args args{node->handle, {}, {}};
+    args.new_attributes.size.set_size(0);
+    const auto begun = node->attributes.begin_change();
+    auto reply = co_await tree_.calls().set_attributes(args, who.as());
+    const auto* const done = reply ? reply->resok() : nullptr;
+    node->attributes.end_change(done != nullptr ? &done->obj_wcc : nullptr, begun, Tree::now());
+    ++node->own_writes;
+    if (!reply) co_return failed(error_of(reply.error()));
+    if (done == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
+  }
+  Opened opened;
+  const std::uint64_t version = node->attributes.version();
+  opened.is_unchanged = std::exchange(node->kernel_version, version) == version;
+  opened.id = add(std::move(node), who);
+  co_return opened;
+}
+
+FileOperations::Opened FileOperations::open_made(Hold node, Who who) {
+  node->kernel_version = node->attributes.version();
+  return {add(std::move(node), who), true};
+}
+
+void FileOperations::free_if_unused(FileId id) {
+  OpenFile* const file = find(id);
+  if (file == nullptr || !file->is_closed || file->reads_under_way > 0) return;
+  tree_.statistics().bytes_in_vain += file->ahead.in_vain();
+  files_.erase(id);
+}
+
+Task<void> FileOperations::release(FileId id) {
+  OpenFile* const file = find(id);
+  if (file == nullptr || file->is_closed) co_return;
+  file->is_closed = true;
+  file->ahead.drop_all();
+  Hold node = tree_.nodes().find(file->node->id);
+  const auto credential = file->credential;
+  const Who who{file->uid, credential ? &*credential : nullptr};
+  free_if_unused(id);
+  if (!node || --node->opened > 0) co_return;
+  co_await wait_until_clean(tree_.nodes().find(node->id));
+  if (node->opened == 0 && node->is_renamed_away) {
+    co_await names_.remove_renamed(std::move(node), who);
+  }
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+Task<FileOperations::ReadResult> FileOperations::read_whole(Hold node, std::uint64_t offset,
+                                                            rpcrdma::MutableBytes into, Who who) {
+  ReadResult result;
+  while (result.count < into.size()) {
+    const auto rest =
+        into.subspan(result.count)
+            .first(std::min<std::size_t>(into.size() - result.count, tree_.server().read_size()));
+    const nfs3::READ3args args{node->handle, offset + result.count,
+                               static_cast<std::uint32_t>(rest.size())};
+    const auto begun = AttributeCache::now_in_order();
+    auto reply = co_await tree_.calls().read(args, rest, who.as());
+    if (!reply) {
+      result.error = error_of(reply.error());
+      co_return result;
+    }
+    if (reply->attributes) (void)tree_.note(*node, *reply->attributes, begun);
+    if (reply->status != nfsstat3::NFS3_OK) {
+      result.error = tree_.refusal(*node, reply->status);
+      co_return result;
+    }
+    result.count += reply->count;
+    if (reply->is_at_end) break;
+  }
+  co_return result;
+}
+
+Task<void> FileOperations::read_block(FileId id, ReadAhead::Block& block) {
+  OpenFile& file = *find(id);
+  const auto into = block.buffer.memory().first(file.ahead.block_size());
+  const ReadResult result =
+      co_await read_whole(tree_.nodes().find(file.node->id), block.offset, into, file.who());
+  file.ahead.end(block, result.count, result.error);
+  tree_.statistics().bytes_read_ahead += result.count;
+  --file.reads_under_way;
+  file.node->news.notify(tree_.turns());
+  free_if_unused(id);
+}
+
+void FileOperations::read_ahead(FileId id, OpenFile& file) {
+  while (const auto next = file.ahead.next()) {
+    // Writes and other files need the rest.
+    if (is_short_of_room()) return;
+    ReadAhead::Block& block = file.ahead.begin(*next, tree_.buffers().take(), Tree::now());
+    ++file.reads_under_way;
+    tree_.turns().begin(read_block(id, block));
+  }
+}
+
+int FileOperations::give_blocks(OpenFile& file, std::uint64_t offset, std::size_t size,
+                                ReadSink& sink) {
+  std::vector<rpcrdma::Bytes> pieces;
+  std::uint64_t at = offset;
+  for (const std::uint64_t end = offset + size; at < end;) {
+    ReadAhead::Block* const block = file.ahead.find(at);
+    if (block == nullptr) return ENOENT;
+    if (block->state == ReadAhead::Block::State::kUnderWay) return EAGAIN;
+    if (block->state == ReadAhead::Block::State::kFailed) {
+      const int error = block->error;
+      file.ahead.note_used(at + 1);
+      return error;
+    }
+    const std::size_t begin = static_cast<std::size_t>(at - block->offset);
+    if (begin >= block->count) break;
+    const auto piece =
+        rpcrdma::Bytes(block->buffer.memory())
+            .subspan(begin, std::min<std::size_t>(block->count - begin,
+                                                  static_cast<std::size_t>(end - at)));
+    pieces.push_back(piece);
+    at += piece.size();
+    if (block->count < file.ahead.block_size()) break;  // the file ends there
+  }
+  sink.give(pieces);
+  file.ahead.note_used(at);
+  return 0;
+}
+
+Task<Outcome<void>> FileOperations::read(FileId id, std::uint64_t offset, std::size_t size,
+                                         ReadSink& sink) {
+  OpenFile* file = find(id);
+  if (file == nullptr) co_return failed(EBADF);
+  Hold node = tree_.nodes().find(file->node->id);
+  size = std::min(size, kTransferMax);
+  co_await wait_until_written(tree_.nodes().find(node->id));
+  for (bool is_first = true;; is_first = false) {
+    file = find(id);
+    if (file == nullptr) co_return failed(EBADF);
+    if (is_first && !file->ahead.note_read(offset, size, stamp_of(*node), Tree::now())) break;
+    read_ahead(id, *file);
+    const int error = give_blocks(*file, offset, size, sink);
+    if (error == 0) {
+      read_ahead(id, *file);
+      co_return Outcome<void>();
+    }
+    if (error == ENOENT) break;  // no buffer was free, or something has changed
+    if (error != EAGAIN) co_return failed(error);
+    co_await node->news;
+  }
+  const auto credential = file->credential;
+  const Who who{file->uid, credential ? &*credential : nullptr};
+  co_return co_await read_alone(std::move(node), offset, size, who, sink);
+}
+
+Task<Outcome<void>> FileOperations::read_alone(Hold node, std::uint64_t offset, std::size_t size,
+                                               Who who, ReadSink& sink) {
+  const Buffer buffer = co_await take_buffer();
+  const auto into = buffer.memory().first(size);
+  const ReadResult result = co_await read_whole(std::move(node), offset, into, who);
+  if (result.error != 0 && result.count == 0) co_return failed(result.error);
+  const std::array<rpcrdma::Bytes, 1> pieces{rpcrdma::Bytes(into.first(result.count))};
+  sink.give(pieces);
+  co_return Outcome<void>();
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+Task<Outcome<void>> FileOperations::write(FileId id, std::uint64_t offset, Buffer& buffer,
+                                          std::size_t begin, std::size_t size) {
+  OpenFile* const file = find(id);
+  if (file == nullptr) co_return failed(EBADF);
+  Node& node = *file->node;
+  if (size == 0) co_return Outcome<void>();
+  if (node.writes == nullptr) node.writes = std::make_unique<WriteBehind>();
+  // A file that the server refuses is not filled further; the flush reports it once more.
+  if (node.writes->error() != 0) co_return failed(node.writes->error());
+  dirty_.try_emplace(node.id, tree_.nodes().find(node.id));
+  if (file->credential) writers_[node.id] = *file->credential;
+  ++node.own_writes;
+  const auto data = rpcrdma::Bytes(buffer.memory()).subspan(begin, size);
+  if (size > kSmallWrite || !node.writes->append(offset, data)) {
+    node.writes->add(offset, std::move(buffer), begin, size);
+  }
+  begin_writes(node, file->who());
+  if (is_short_of_room()) make_room();
+  co_return Outcome<void>();
+}
+
+void FileOperations::begin_writes(Node& node, Who who) {
+  while (node.writes->under_way() < kWritesMax) {
+    WriteBehind::Piece* const piece = node.writes->begin_write();
+    if (piece == nullptr) return;
+    const auto data = piece->data().first(
+        std::min<std::size_t>(piece->data().size(), tree_.server().write_size()));
+    const nfs3::WRITE3args args{node.handle, piece->offset + piece->done,
+                                static_cast<std::uint32_t>(data.size()), nfs3::stable_how::UNSTABLE,
+                                data};
+    tree_.turns().begin(write_piece(tree_.nodes().find(node.id), *piece, args, who));
+  }
+}
+
+Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args,
+                                       Who who) {
+  // The program's credential may be gone before its bytes are.
+  const auto writer = writers_.find(node->id);
+  const auto credential = writer != writers_.end() ? std::optional(writer->second) : std::nullopt;
+  const Who own{who.uid, credential ? &*credential : nullptr};
+  const auto begun = node->attributes.begin_change();
+  auto reply = co_await tree_.calls().write(args, own.as());
+  node->attributes.end_change(reply ? nfs::file_change(*reply) : nullptr, begun, Tree::now());
+  ++node->own_writes;
+  if (!reply) {
+    node->writes->fail_write(piece, error_of(reply.error()));
+  } else if (const auto* const done = reply->resok()) {
+    const bool is_stable = done->committed != nfs3::stable_how::UNSTABLE;
+    node->writes->end_write(piece, done->count, is_stable, done->verf);
+  } else {
+    node->writes->fail_write(piece, tree_.refusal(*node, reply->status()));
+  }
+  after_news(*node, own);
+}
+
+Task<void> FileOperations::commit(Hold node) {
+  node->writes->begin_commit();
+  ++tree_.statistics().commits;
+  const auto writer = writers_.find(node->id);
+  const auto credential = writer != writers_.end() ? std::optional(writer->second) : std::nullopt;
+  const Who who{0, credential ? &*credential : nullptr};
+  const nfs3::COMMIT3args args{node->handle, 0, 0};
+  auto reply = co_await tree_.calls().commit(args, who.as());
+  const std::uint64_t twice = node->writes->written_twice();
+  if (!reply) {
+    node->writes->fail_commit(error_of(reply.error()));
+  } else if (const auto* const done = reply->resok()) {
+    node->writes->end_commit(done->verf);
+  } else {
+    node->writes->fail_commit(tree_.refusal(*node, reply->status()));
+  }
+  tree_.statistics().bytes_written_twice += node->writes->written_twice() - twice;
+  after_news(*node, who);
+}
+
+// The caller holds the node.
+void FileOperations::after_news(Node& node, Who who) {
+  begin_writes(node, who);
+  if (node.writes->is_clean()) {
+    writers_.erase(node.id);
+    dirty_.erase(node.id);
+  }
+  node.news.notify(tree_.turns());
+  if (is_short_of_room()) make_room();
+}
+
+Task<void> FileOperations::wait_until_written(Hold node) {
+  while (node->writes != nullptr && !node->writes->is_written()) co_await node->news;
+}
+
+Task<void> FileOperations::wait_until_clean(Hold node) {
+  while (node->writes != nullptr && !node->writes->is_clean()) {
+    if (node->writes->needs_commit() && node->writes->is_written() &&
+        !node->writes->is_committing()) {
+      co_await commit(tree_.nodes().find(node->id));
+    } else {
+      co_await node->news;
+    }
+  }
+}
+
+Task<Outcome<void>> FileOperations::flush(Hold node) {
+  co_await wait_until_clean(tree_.nodes().find(node->id));
+  const int error = node->writes != nullptr ? node->writes->take_error() : 0;
+  if (error != 0) co_return failed(error);
+  co_return Outcome<void>();
+}
+
+Task<bool> FileOperations::end_all() {
+  bool has_kept_all = true;
+  while (!dirty_.empty()) {
+    Hold node = tree_.nodes().find(dirty_.begin()->first);
+    auto flushed = co_await flush(std::move(node));
+    if (!flushed) has_kept_all = false;
+  }
+  std::vector<FileId> open;
+  for (const auto& [id, file] : files_) open.push_back(id);
+  for (const FileId each : open) co_await release(each);
+  co_return has_kept_all;
+}
+
+// --- Room ---------------------------------------------------------------------------------------
+
+bool FileOperations::is_short_of_room() const noexcept {
+  return tree_.buffers().free_count() <= tree_.buffers().count() / 4;
+}
+
+void FileOperations::make_room() {
+  for (auto& [id, file] : files_) file.ahead.drop_all();
+  std::vector<NodeId> ready;
+  for (const auto& [id, node] : dirty_) {
+    if (node->writes->needs_commit() && !node->writes->is_committing()) ready.push_back(id);
+  }
+  // A commit that ends at once takes its node out of the list.
+  for (const NodeId each : ready) {
+    Hold node = tree_.nodes().find(each);
+    if (node && node->writes->needs_commit() && !node->writes->is_committing()) {
+      tree_.turns().begin(commit(std::move(node)));
+    }
+  }
+}
+
+Task<Buffer> FileOperations::take_buffer() {
+  for (;;) {
+    Buffer buffer = tree_.buffers().take();
+    if (buffer) co_return buffer;
+    make_room();
+    co_await returned_;
+  }
+}
+
+}  // namespace mounts

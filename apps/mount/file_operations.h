@@ -1,0 +1,98 @@
+// Operations on the bytes of files: close-to-open, read-ahead, and write-behind with COMMIT.
+//
+// A write ends when its bytes are in a buffer here; they go to the server at once. Errors of the
+// server are reported by the next flush or sync of the file.
+#ifndef RPCRDMA_MOUNT_FILE_OPERATIONS_H_
+#define RPCRDMA_MOUNT_FILE_OPERATIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "mount/tree.h"
+
+namespace mounts {
+
+class NameOperations;
+
+// Takes the bytes of a read where they lie, at once.
+class ReadSink {
+ public:
+  virtual ~ReadSink() = default;
+  virtual void give(std::span<const rpcrdma::Bytes> pieces) = 0;
+};
+
+class FileOperations {
+ public:
+  enum class FileId : std::uint64_t {};
+
+  FileOperations(Tree& tree, NameOperations& names) : tree_(tree), names_(names) {}
+
+  struct Opened {
+    FileId id{};
+    bool is_unchanged = false;  // the kernel may keep its pages
+  };
+  // `flags` as of open(2). Asks the server, so that a file that was closed elsewhere is whole here.
+  Task<Outcome<Opened>> open(Hold node, int flags, Who who);
+  // The file was just made, by a program that may do with it what it wants.
+  Opened open_made(Hold node, Who who);
+
+  Task<Outcome<void>> read(FileId id, std::uint64_t offset, std::size_t size, ReadSink& sink);
+  // Takes bytes that are in a buffer, which it may keep.
+  Task<Outcome<void>> write(FileId id, std::uint64_t offset, Buffer& buffer, std::size_t begin,
+                            std::size_t size);
+  // Waits until the server has kept all bytes, and reports the first error since the last flush.
+  Task<Outcome<void>> flush(Hold node);
+  // Ends the last use of an open file.
+  Task<void> release(FileId id);
+
+  Task<void> wait_until_written(Hold node);
+  Task<void> wait_until_clean(Hold node);
+  // Returns a buffer when there is one; others give theirs back for that.
+  Task<Buffer> take_buffer();
+  // Has buffers given back that nobody needs at the moment.
+  void make_room();
+  // Ends all uses: flushes all files, and removes names of ours. Returns whether the server has
+  // kept everything.
+  Task<bool> end_all();
+  void buffer_returned() { returned_.notify(tree_.turns()); }
+
+  std::size_t open_count() const noexcept { return files_.size(); }
+  std::size_t dirty_count() const noexcept { return dirty_.size(); }
+
+ private:
+  OpenFile* find(FileId id);
+  FileId add(Hold node, Who who);
+  void free_if_unused(FileId id);
+
+  void read_ahead(FileId id, OpenFile& file);
+  Task<void> read_block(FileId id, ReadAhead::Block& block);
+  struct ReadResult {
+    std::size_t count = 0;
+    int error = 0;
+  };
+  Task<ReadResult> read_whole(Hold node, std::uint64_t offset, rpcrdma::MutableBytes into, Who who);
+  Task<Outcome<void>> read_alone(Hold node, std::uint64_t offset, std::size_t size, Who who,
+                                 ReadSink& sink);
+  // Gives what blocks have. Returns errno's value; EAGAIN if some have to be waited for.
+  int give_blocks(OpenFile& file, std::uint64_t offset, std::size_t size, ReadSink& sink);
+
+  void begin_writes(Node& node, Who who);
+  Task<void> write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args, Who who);
+  Task<void> commit(Hold node);
+  void after_news(Node& node, Who who);
+  bool is_short_of_room() const noexcept;
+
+  Tree& tree_;
+  NameOperations& names_;
+  std::map<FileId, OpenFile> files_;
+  std::uint64_t last_file_ = 0;
+  std::map<NodeId, Hold> dirty_;                // nodes with bytes that the server may lose
+  std::map<NodeId, rpcrdma::AuthSys> writers_;  // credentials of their writers
+  Signal returned_;                             // a buffer
+};
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_FILE_OPERATIONS_H_

@@ -1,0 +1,91 @@
+// The requests of the kernel that are not answered yet.
+//
+// A program whose request was read and not answered cannot be killed. So each request has a
+// deadline, at which it fails with ETIMEDOUT, and one whose program is dying fails with EINTR.
+#ifndef RPCRDMA_MOUNT_FUSE_REQUESTS_H_
+#define RPCRDMA_MOUNT_FUSE_REQUESTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "mount/fuse_library.h"
+#include "mount/tree.h"
+#include "rpcrdma/oncrpc.h"
+
+namespace mounts {
+
+// Returns whether the thread is dying, by /proc: SIGKILL is pending, or it is on its way out. A
+// thread that is not there, or not to be seen, is not.
+bool is_dying(int thread);
+
+class Requests;
+
+// Answers once; what comes behind that goes nowhere. Each answer returns whether the kernel took
+// it.
+class Request {
+ public:
+  explicit Request(fuse_req_t handle) : handle_(handle) {}
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  bool is_answered() const noexcept { return handle_ == nullptr; }
+  Who who() const { return {uid_, credential_ ? &*credential_ : nullptr}; }
+
+  bool fail(int error);  // 0 answers with success and no data
+  bool entry(const fuse_entry_param& entry);
+  bool created(const fuse_entry_param& entry, const fuse_file_info& file);
+  bool attributes(const struct stat& attributes, double left);
+  bool opened(const fuse_file_info& file);
+  bool written(std::size_t count);
+  bool data(std::span<const rpcrdma::Bytes> pieces);
+  bool text(const std::string& text);
+  bool space(const struct statvfs& space);
+
+ private:
+  friend class Requests;
+  fuse_req_t take() noexcept { return std::exchange(handle_, nullptr); }
+
+  fuse_req_t handle_;
+  Time deadline_{};
+  int thread_ = 0;
+  std::uint32_t uid_ = 0;
+  bool is_interrupted_ = false;
+  std::optional<rpcrdma::AuthSys> credential_;
+  std::list<Request>::iterator at_{};
+};
+
+class Requests {
+ public:
+  // `patience`: the time of a request. With `speaks_for_programs`, calls are made in their users'
+  // names; else in that of the connections.
+  Requests(Clock::duration patience, bool speaks_for_programs)
+      : patience_(patience), speaks_for_programs_(speaks_for_programs) {}
+
+  Request& add(fuse_req_t handle);
+  void end(Request& request) { all_.erase(request.at_); }
+
+  // Ends requests that have waited too long, or whose programs are dying.
+  void look(Time now);
+  std::optional<Time> next_time() const;
+  std::size_t count() const noexcept { return all_.size(); }
+  std::uint64_t timed_out() const noexcept { return timed_out_; }
+  std::uint64_t interrupted() const noexcept { return interrupted_; }
+
+ private:
+  static void note_interrupt(fuse_req_t handle, void* request);
+  static rpcrdma::AuthSys credential_of(fuse_req_t handle);
+
+  const Clock::duration patience_;
+  const bool speaks_for_programs_;
+  std::list<Request> all_;  // by their deadlines
+  Time next_look_{};        // at those that were interrupted
+  std::uint64_t timed_out_ = 0, interrupted_ = 0;
+};
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_FUSE_REQUESTS_H_

@@ -1,0 +1,245 @@
+#include "mount/fuse_session.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+namespace mounts {
+namespace {
+
+constexpr int kRequestsAtATime = 16;
+constexpr Clock::duration kSpin = std::chrono::microseconds(50);
+constexpr unsigned kBackground = 64;  // requests that the kernel makes ahead of programs
+
+// The last line that libfuse had to say.
+std::string& said() {
+  static std::string line;
+  return line;
+}
+
+void note_line(fuse_log_level /*level*/, const char* format, va_list arguments) {
+  std::array<char, 512> line{};
+  (void)std::vsnprintf(line.data(), line.size(), format, arguments);
+  said() = line.data();
+  while (!said().empty() && said().back() == '\n') said().pop_back();
+}
+
+// The options of a mount; libfuse splits them at commas.
+std::string option_text(const SessionOptions& options) {
+  std::string text = "fsname=";
+  for (const char each : options.source) {
+    if (each == ',' || each == '\\') text += '\\';
+    text += each;
+  }
+  text += ",subtype=rpcrdma,max_read=" + std::to_string(kTransferMax);
+  if (options.is_read_only) text += ",ro";
+  if (options.is_for_all) text += ",allow_other";
+  for (const std::string& each : options.fuse) text += "," + each;
+  return text;
+}
+
+}  // namespace
+
+// --- Mounting -----------------------------------------------------------------------------------
+
+Session::Session(nfs::Mounted& server, const SessionOptions& options)
+    : options_(options),
+      server_(server),
+      requests_(options.patience, options.is_for_all),
+      tree_(server, turns_, options.tree),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  tree_.buffers().on_return([this] { files_.buffer_returned(); });
+}
+
+rpcrdma::Expected<std::unique_ptr<Session>, std::string> Session::mount(
+    nfs::Mounted& server, const std::string& directory, const SessionOptions& options) {
+  const auto failed_with = [](std::string text) {
+    return rpcrdma::Unexpected<std::string>(std::move(text));
+  };
+  std::unique_ptr<Session> made(new Session(server, options));
+  const auto begun = server.wait_for(made->tree_.begin());
+  if (!begun) {
+    return failed_with("the export's directory cannot be read: " +
+                       std::string(std::strerror(begun.error())));
+  }
+  ::fuse_set_log_func(&note_line);
+  std::string text = option_text(options);
+  std::string name = "rpcrdma", flag = "-o";
+  std::array<char*, 4> words{name.data(), flag.data(), text.data(), nullptr};
+  fuse_args arguments = FUSE_ARGS_INIT(3, words.data());
+  said().clear();
+  made->session_ =
+      ::fuse_session_new(&arguments, &fuse_operations(), sizeof(fuse_lowlevel_ops), made.get());
+  ::fuse_opt_free_args(&arguments);
+  if (made->session_ == nullptr) return failed_with("libfuse refuses the options: " + said());
+  if (::fuse_session_mount(made->session_, directory.c_str()) != 0) {
+    return failed_with(said().empty() ? std::strerror(errno) : said());
+  }
+  made->is_mounted_ = true;
+  const int descriptor = ::fuse_session_fd(made->session_);
+  (void)::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+  made->raise_read_ahead(directory);
+  return made;
+}
+
+// Root may have the kernel read more ahead than a request of the session is allowed to say. The
+// device's number is in the list of mounts: to ask the directory itself would be to wait for us.
+void Session::raise_read_ahead(const std::string& directory) const {
+  std::array<char, PATH_MAX> whole{};
+  const std::string path =
+      ::realpath(directory.c_str(), whole.data()) != nullptr ? whole.data() : directory;
+  std::ifstream mounts("/proc/self/mountinfo");
+  std::string device;
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string id, parent, number, root, at;
+    words >> id >> parent >> number >> root >> at;
+    if (at == path) device = number;
+  }
+  if (device.empty()) return;
+  std::ofstream size("/sys/class/bdi/" + device + "/read_ahead_kb");
+  size << 4096 << std::flush;
+}
+
+Session::~Session() {
+  if (session_ == nullptr) return;
+  if (is_mounted_) ::fuse_session_unmount(session_);
+  received_ = {};
+  ::fuse_session_destroy(session_);
+}
+
+void Session::set_up(fuse_conn_info& connection) const {
+  const auto want = [&](unsigned bits) { connection.want |= connection.capable & bits; };
+  want(FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_ATOMIC_O_TRUNC |
+       FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
+       FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_CACHE_SYMLINKS);
+  // Splicing costs more than it saves, and a server need not clear set-user-ID bits.
+  connection.want &= ~static_cast<unsigned>(
+      FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
+      FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_POSIX_ACL |
+      FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT);
+  connection.max_write = static_cast<unsigned>(kTransferMax);
+  connection.max_read = static_cast<unsigned>(kTransferMax);
+  connection.max_readahead = static_cast<unsigned>(kTransferMax);
+  connection.max_background = kBackground;
+  connection.congestion_threshold = kBackground * 3 / 4;
+  connection.time_gran = 1;
+}
+
+// The kernel's attributes of the node are void; its pages are a matter of the open that follows.
+void Session::note_unchanged_attributes_are_void(NodeId node) {
+  (void)::fuse_lowlevel_notify_inval_inode(session_, static_cast<fuse_ino_t>(node), -1, 0);
+}
+
+fuse_entry_param Session::entry_for_kernel(const Entry& entry) const {
+  fuse_entry_param made{};
+  made.entry_timeout = in_seconds(entry.left);
+  if (!entry.node) return made;
+  made.ino = static_cast<fuse_ino_t>(entry.node->id);
+  made.generation = 1;  // the number has the generation in it
+  made.attr = stat_of(entry.attributes);
+  made.attr_timeout = in_seconds(entry.attributes_left);
+  return made;
+}
+
+// --- The loop -----------------------------------------------------------------------------------
+
+bool Session::receive_one() {
+  if (has_ended_) return false;
+  if (!received_) received_ = tree_.buffers().take();
+  if (!received_) {
+    // Programs whose requests were not read can be killed: they may wait.
+    files_.make_room();
+    return false;
+  }
+  const auto memory = received_.memory();
+  const ssize_t size = ::read(::fuse_session_fd(session_), memory.data(), memory.size());
+  if (size <= 0) {
+    has_ended_ = size == 0 || errno == ENODEV;
+    return size < 0 && (errno == ENOENT || errno == EINTR);
+  }
+  fuse_buf buffer{};
+  buffer.size = static_cast<std::size_t>(size);
+  buffer.mem = memory.data();
+  ::fuse_session_process_buf(session_, &buffer);
+  if (::fuse_session_exited(session_) != 0) has_ended_ = true;
+  return true;
+}
+
+bool Session::go_on() {
+  bool is_busy = false;
+  for (int i = 0; i < kRequestsAtATime && receive_one(); ++i) is_busy = true;
+  server_.connections().progress();
+  const auto next = turns_.next_time();
+  if (next && *next <= Clock::now()) is_busy = true;
+  turns_.resume_ready();
+  requests_.look(Clock::now());
+  return is_busy;
+}
+
+void Session::wait(int stop) {
+  std::optional<Time> until = requests_.next_time();
+  for (const auto each : {turns_.next_time(), server_.connections().next_time()}) {
+    if (each) until = std::min(until.value_or(*each), *each);
+  }
+  std::array<pollfd, 3> entries{pollfd{::fuse_session_fd(session_), POLLIN, 0},
+                                pollfd{server_.connections().wait_fd(), POLLIN, 0},
+                                pollfd{stop, POLLIN, 0}};
+  if (!received_ && tree_.buffers().free_count() == 0) entries[0].fd = -1;
+  std::int64_t left = -1;
+  if (until) {
+    left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();
+    left = std::clamp<std::int64_t>(left, 0, 60'000);
+  }
+  (void)::poll(entries.data(), entries.size(), static_cast<int>(left));
+}
+
+bool Session::run(int stop) {
+  const bool may_spin = std::thread::hardware_concurrency() > 1;
+  Time last_work = Clock::now();
+  pollfd stopping{stop, POLLIN, 0};
+  while (!has_ended_) {
+    const bool is_busy = go_on();
+    const Time now = Clock::now();
+    if (is_busy) last_work = now;
+    if (may_spin && now - last_work < kSpin) continue;
+    if (stop >= 0 && ::poll(&stopping, 1, 0) > 0) break;
+    if (!is_busy) wait(stop);
+  }
+  drain();
+  if (is_mounted_) ::fuse_session_unmount(session_);
+  is_mounted_ = false;
+  return has_kept_all_;
+}
+
+Task<void> Session::end_all() {
+  has_kept_all_ = co_await files_.end_all();
+}
+
+// The kernel may still have requests while this goes on.
+void Session::drain() {
+  const Time deadline = Clock::now() + options_.patience;
+  auto ending = end_all();
+  ending.start();
+  while ((!ending.done() || turns_.active() > 0) && Clock::now() < deadline) {
+    if (!go_on()) wait(-1);
+  }
+  if (!ending.done()) has_kept_all_ = false;
+  // Calls that nobody waits for any more end with their connections.
+  if (!ending.done() || turns_.active() > 0) std::_Exit(has_kept_all_ ? 0 : 1);
+}
+
+}  // namespace mounts

@@ -1,0 +1,125 @@
+// The session with the kernel: mounts an export at a directory, and serves requests until it is
+// unmounted.
+//
+// One thread does all. It reads requests from the kernel, starts their operations, and lets the
+// connections go on; a request that no operation has ended in time fails.
+#ifndef RPCRDMA_MOUNT_FUSE_SESSION_H_
+#define RPCRDMA_MOUNT_FUSE_SESSION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "files/file.h"
+#include "mount/attribute_operations.h"
+#include "mount/directory_operations.h"
+#include "mount/file_operations.h"
+#include "mount/fuse_library.h"
+#include "mount/fuse_requests.h"
+#include "mount/name_operations.h"
+#include "mount/tree.h"
+#include "nfs/client/mounted.h"
+#include "nfs/client/turns.h"
+#include "rpcrdma/expected.h"
+
+namespace mounts {
+
+struct SessionOptions {
+  TreeOptions tree{};
+  std::chrono::milliseconds patience{60'000};  // of a request
+  bool is_read_only = false;
+  bool is_for_all = false;          // other users may use it, in their own names
+  std::vector<std::string> fuse{};  // further options of libfuse, such as "nosuid"
+  std::string source;               // as mount(8) shows it
+};
+
+class Session {
+ public:
+  // Mounts at the directory. An error is a sentence.
+  static rpcrdma::Expected<std::unique_ptr<Session>, std::string> mount(
+      nfs::Mounted& server, const std::string& directory, const SessionOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Serves requests until the file system is unmounted, or `stop`, a descriptor, becomes readable:
+  // then what programs have written goes to the server, and it is unmounted, in use or not.
+  // Returns whether the server has kept all that was written.
+  bool run(int stop);
+
+  Statistics& statistics() noexcept { return tree_.statistics(); }
+  const Requests& requests() const noexcept { return requests_; }
+
+  // --- For the table of operations ---------------------------------------------------------------
+  Tree& tree() noexcept { return tree_; }
+  NameOperations& names() noexcept { return names_; }
+  FileOperations& files() noexcept { return files_; }
+  AttributeOperations& attributes() noexcept { return attributes_; }
+  DirectoryOperations& directories() noexcept { return directories_; }
+  static Session& of(fuse_req_t handle) {
+    return *static_cast<Session*>(::fuse_req_userdata(handle));
+  }
+  // Runs `body(request)`, a coroutine that answers it or returns errno's value.
+  template <class Body>
+  void serve(fuse_req_t handle, Body body) {
+    tree_.turns().begin(run_one(requests_.add(handle), std::move(body)));
+  }
+  // The bytes of a write lie in the buffer that was received last, which the caller takes over.
+  Buffer take_received() noexcept { return std::move(received_); }
+  void note_unchanged_attributes_are_void(NodeId node);
+  fuse_entry_param entry_for_kernel(const Entry& entry) const;
+  void set_up(fuse_conn_info& connection) const;
+
+ private:
+  Session(nfs::Mounted& server, const SessionOptions& options);
+
+  template <class Body>
+  Task<void> run_one(Request& request, Body body) {
+    co_await slots_.take();
+    if (!request.is_answered()) {
+      const int error = co_await body(request);
+      if (error != 0) request.fail(error);
+    }
+    slots_.give_back();
+    requests_.end(request);
+  }
+  // Returns whether there was a request.
+  bool receive_one();
+  bool go_on();  // Returns whether anything was done.
+  void wait(int stop);
+  Task<void> end_all();
+  void drain();
+  void raise_read_ahead(const std::string& directory) const;
+
+  const SessionOptions options_;
+  nfs::Mounted& server_;
+  nfs::Turns turns_;
+  nfs::Slots slots_{turns_, 100};
+  Requests requests_;
+  Tree tree_;
+  NameOperations names_{tree_};
+  FileOperations files_{tree_, names_};
+  AttributeOperations attributes_{tree_, files_};
+  DirectoryOperations directories_{tree_};
+  Buffer received_;
+  files::File epoll_;
+  fuse_session* session_ = nullptr;
+  bool is_mounted_ = false;
+  bool has_ended_ = false;
+  bool has_kept_all_ = true;
+};
+
+// The operations that libfuse calls (fuse_operations.cc).
+const fuse_lowlevel_ops& fuse_operations() noexcept;
+// Returns a time as libfuse takes it.
+inline double in_seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+// Returns attributes as programs see them.
+struct stat stat_of(const nfs3::fattr3& attributes) noexcept;
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_FUSE_SESSION_H_

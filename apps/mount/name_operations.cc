@@ -1,0 +1,435 @@
+#include "mount/name_operations.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "mount/directory_reader.h"
+
+namespace mounts {
+namespace {
+
+using nfs3::nfsstat3;
+
+nfs3::createverf3 new_verifier() {
+  nfs3::createverf3 made{};
+  (void)::getrandom(made.data(), made.size(), 0);
+  return made;
+}
+
+}  // namespace
+
+struct NameOperations::Change {
+  Change(Tree& tree, Node& directory)
+      : tree(tree), directory(directory), begun(directory.attributes.begin_change()) {}
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+  ~Change() { end(nullptr); }
+  // Ends it, once.
+  void end(const nfs3::wcc_data* change) {
+    if (std::exchange(has_ended, true)) return;
+    directory.attributes.end_change(change, begun, Tree::now());
+  }
+
+  Tree& tree;
+  Node& directory;
+  const AttributeCache::Point begun;
+  bool has_ended = false;
+};
+
+// --- Looking ------------------------------------------------------------------------------------
+
+Task<Outcome<Entry>> NameOperations::look_up(Hold parent, std::string name, Who who) {
+  if (parent->attributes.fresh(Tree::now()) != nullptr) {
+    const auto known = parent->names.find(name, parent->attributes.version());
+    if (known == kNoNode) {
+      ++tree_.statistics().names_cached;
+      Entry none;
+      none.left = parent->attributes.left(Tree::now());
+      co_return none;
+    }
+    if (Hold node = known ? tree_.nodes().find(*known) : Hold()) {
+      if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
+        ++tree_.statistics().names_cached;
+        co_return tree_.entry_of(std::move(node), *parent, name, *fresh);
+      }
+    }
+  }
+  co_return co_await ask(std::move(parent), std::move(name), who);
+}
+
+Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who) {
+  ++tree_.statistics().names_asked;
+  const auto begun = parent->attributes.now_in_order();
+  const nfs3::LOOKUP3args args{{parent->handle, name}};
+  auto reply = co_await tree_.calls().look_up(args, who.as());
+  if (!reply) co_return failed(error_of(reply.error()));
+  if (auto* const found = reply->resok()) {
+    (void)tree_.note(*parent, found->dir_attributes, begun);
+    nfs3::post_op_fh3 handle;
+    handle.set_handle(std::move(found->object));
+    co_return co_await made(std::move(parent), std::move(name), std::move(handle),
+                            std::move(found->obj_attributes), begun, who);
+  }
+  if (const auto* const refused = reply->resfail()) {
+    (void)tree_.note(*parent, refused->dir_attributes, begun);
+  }
+  if (reply->status() != nfsstat3::NFS3ERR_NOENT) {
+    co_return failed(tree_.refusal(*parent, reply->status()));
+  }
+  Entry none;
+  none.left = parent->attributes.left(Tree::now());
+  if (none.left > Clock::duration{}) {
+    parent->names.note(name, kNoNode, parent->attributes.version());
+  }
+  co_return none;
+}
+
+// Makes the entry of a file by what a reply said of it; a server may leave out anything.
+Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::post_op_fh3 handle,
+                                          nfs3::post_op_attr attributes,
+                                          AttributeCache::Point begun, Who who) {
+  if (handle.handle() == nullptr) {
+    auto found = co_await ask(std::move(parent), std::move(name), who);
+    if (found && !found->node) co_return failed(ENOENT);
+    co_return found;
+  }
+  if (handle.handle()->data.empty()) co_return failed(EIO);
+  std::optional<nfs3::fattr3> known;
+  if (const auto* const found = attributes.attributes()) known = *found;
+  if (!known) {
+    const nfs3::GETATTR3args args{*handle.handle()};
+    auto reply = co_await tree_.calls().get_attributes(args, who.as());
+    if (!reply) co_return failed(error_of(reply.error()));
+    if (reply->resok() == nullptr) co_return failed(error_of(reply->status()));
+    known = reply->resok()->obj_attributes;
+  }
+  Hold node = tree_.nodes().find_or_add(*handle.handle(), *known);
+  // A directory that is its own parent would lock the kernel up.
+  if (node->id == parent->id || node->id == kRootNode) co_return failed(ELOOP);
+  node->attributes.take(*known, begun, Tree::now());
+  co_return tree_.entry_of(std::move(node), *parent, name, *known);
+}
+
+// Returns whether the name is of the file with this fileid.
+Task<Outcome<bool>> NameOperations::exists_as(Hold parent, std::string name, Who who,
+                                              std::uint64_t fileid) {
+  const nfs3::LOOKUP3args args{{parent->handle, name}};
+  auto reply = co_await tree_.calls().look_up(args, who.as());
+  if (!reply) co_return failed(error_of(reply.error()));
+  if (reply->resok() == nullptr) co_return false;
+  const auto* const found = reply->resok()->obj_attributes.attributes();
+  co_return found == nullptr || found->fileid == fileid;
+}
+
+// --- Making -------------------------------------------------------------------------------------
+
+Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string name,
+                                                    std::uint32_t mode, Who who) {
+  nfs3::sattr3 attributes;
+  attributes.mode.set_mode(mode & 07777U);
+  const nfs3::MKDIR3args args{{parent->handle, name}, attributes};
+  bool was_repeated = false;
+  Change change(tree_, *parent);
+  auto reply = co_await tree_.calls().make_directory(args, who.as(&was_repeated));
+  if (!reply) co_return failed(error_of(reply.error()));
+  change.end(nfs::directory_change(*reply));
+  parent->names.drop(name);
+  if (auto* const done = reply->resok()) {
+    co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
+                            std::move(done->obj_attributes), change.begun, who);
+  }
+  if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
+    auto found = co_await ask(std::move(parent), std::move(name), who);
+    if (found && (!found->node || found->node->type != nfs3::ftype3::NF3DIR)) {
+      co_return failed(EEXIST);
+    }
+    co_return found;
+  }
+  co_return failed(tree_.refusal(*parent, reply->status()));
+}
+
+Task<Outcome<Entry>> NameOperations::make_symbolic_link(Hold parent, std::string name,
+                                                        std::string target, Who who) {
+  const nfs3::SYMLINK3args args{{parent->handle, name}, {{}, target}};
+  bool was_repeated = false;
+  Change change(tree_, *parent);
+  auto reply = co_await tree_.calls().make_symbolic_link(args, who.as(&was_repeated));
+  if (!reply) co_return failed(error_of(reply.error()));
+  change.end(nfs::directory_change(*reply));
+  parent->names.drop(name);
+  if (auto* const done = reply->resok()) {
+    co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
+                            std::move(done->obj_attributes), change.begun, who);
+  }
+  if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
+    auto found = co_await ask(std::move(parent), std::move(name), who);
+    if (!found) co_return found;
+    if (!found->node || found->node->type != nfs3::ftype3::NF3LNK) co_return failed(EEXIST);
+    const nfs3::READLINK3args link{found->node->handle};
+    auto content = co_await tree_.calls().read_link(link, who.as());
+    if (!content || content->target != target) co_return failed(EEXIST);
+    co_return found;
+  }
+  co_return failed(tree_.refusal(*parent, reply->status()));
+}
+
+Task<Outcome<Entry>> NameOperations::make_node(Hold parent, std::string name, std::uint32_t mode,
+                                               nfs3::specdata3 device, Who who) {
+  if (S_ISREG(mode)) {
+    auto file = co_await create(std::move(parent), std::move(name), mode, true, who);
+    if (!file) co_return failed(file.error());
+    co_return std::move(file->entry);
+  }
+  nfs3::sattr3 attributes;
+  attributes.mode.set_mode(mode & 07777U);
+  nfs3::MKNOD3args args{{parent->handle, name}, {}};
+  if (S_ISFIFO(mode)) {
+    args.what.set_pipe_attributes(nfs3::ftype3::NF3FIFO, attributes);
+  } else if (S_ISSOCK(mode)) {
+    args.what.set_pipe_attributes(nfs3::ftype3::NF3SOCK, attributes);
+  } else if (S_ISCHR(mode) || S_ISBLK(mode)) {
+    args.what.set_device(S_ISCHR(mode) ? nfs3::ftype3::NF3CHR : nfs3::ftype3::NF3BLK,
+                         {attributes, device});
+  } else {
+    co_return failed(EINVAL);
+  }
+  bool was_repeated = false;
+  Change change(tree_, *parent);
+  auto reply = co_await tree_.calls().make_node(args, who.as(&was_repeated));
+  if (!reply) co_return failed(error_of(reply.error()));
+  change.end(nfs::directory_change(*reply));
+  parent->names.drop(name);
+  if (auto* const done = reply->resok()) {
+    co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
+                            std::move(done->obj_attributes), change.begun, who);
+  }
+  if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
+    auto found = co_await ask(std::move(parent), std::move(name), who);
+    if (found && (!found->node || found->node->type != args.what.type())) co_return failed(EEXIST);
+    co_return found;
+  }
+  co_return failed(tree_.refusal(*parent, reply->status()));
+}
+
+// GUARDED leaves a file alone that somebody else has made in the meantime. EXCLUSIVE may be
+// repeated: the server knows its own file by the verifier, which it keeps in the file's times.
+Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::string name,
+                                                              std::uint32_t mode, bool is_exclusive,
+                                                              Who who) {
+  nfs3::sattr3 attributes;
+  attributes.mode.set_mode(mode & 07777U);
+  nfs3::CREATE3args args{{parent->handle, name}, {}};
+  if (is_exclusive) {
+    args.how.set_verf(new_verifier());
+  } else {
+    args.how.set_obj_attributes(nfs3::createmode3::GUARDED, attributes);
+  }
+  Change change(tree_, *parent);
+  auto reply = co_await tree_.calls().create(args, who.as());
+  if (!reply) co_return failed(error_of(reply.error()));
+  change.end(nfs::directory_change(*reply));
+  parent->names.drop(name);
+  auto* const done = reply->resok();
+  if (done == nullptr && (is_exclusive || reply->status() != nfsstat3::NFS3ERR_EXIST)) {
+    co_return failed(tree_.refusal(*parent, reply->status()));
+  }
+  if (done == nullptr) {
+    auto found = co_await ask(std::move(parent), std::move(name), who);
+    if (!found) co_return failed(found.error());
+    // ESTALE has the kernel look the name up, and follow a link or refuse a directory itself.
+    if (!found->node || found->node->type != nfs3::ftype3::NF3REG) co_return failed(ESTALE);
+    co_return Created{std::move(*found), false};
+  }
+  auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
+                             std::move(done->obj_attributes), change.begun, who);
+  if (!entry) co_return failed(entry.error());
+  if (is_exclusive) {
+    attributes.atime.set_void(nfs3::time_how::SET_TO_SERVER_TIME);
+    attributes.mtime.set_void(nfs3::time_how::SET_TO_SERVER_TIME);
+    const nfs3::SETATTR3args set{entry->node->handle, attributes, {}};
+    Change of_file(tree_, *entry->node);
+    auto was_set = co_await tree_.calls().set_attributes(set, who.as());
+    if (!was_set) co_return failed(error_of(was_set.error()));
+    if (was_set->resok() == nullptr)
+      co_return failed(tree_.refusal(*entry->node, was_set->status()));
+    of_file.end(&was_set->resok()->obj_wcc);
+    if (const auto* const now = was_set->resok()->obj_wcc.after.attributes()) {
+      entry->attributes = *now;
+      entry->attributes_left = entry->node->attributes.left(Tree::now());
+    }
+  }
+  co_return Created{std::move(*entry), true};
+}
+
+Task<Outcome<Entry>> NameOperations::link(Hold file, Hold parent, std::string name, Who who) {
+  const nfs3::LINK3args args{file->handle, {parent->handle, name}};
+  bool was_repeated = false;
+  Change change(tree_, *parent);
+  Change of_file(tree_, *file);  // of its count of links, and its ctime
+  auto reply = co_await tree_.calls().link(args, who.as(&was_repeated));
+  if (!reply) co_return failed(error_of(reply.error()));
+  if (const auto* const done = reply->resok()) {
+    change.end(&done->linkdir_wcc);
+  } else if (const auto* const refused = reply->resfail()) {
+    change.end(&refused->linkdir_wcc);
+  }
+  of_file.end(nullptr);
+  parent->names.drop(name);
+  const bool may_be_ours = was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST;
+  if (reply->resok() == nullptr && !may_be_ours) {
+    co_return failed(error_of(reply->status()));
+  }
+  const std::uint64_t fileid = file->fileid;
+  auto found = co_await ask(std::move(parent), std::move(name), who);
+  if (!found) co_return failed(found.error());
+  if (!found->node) co_return failed(ENOENT);
+  if (may_be_ours && found->node->fileid != fileid) co_return failed(EEXIST);
+  co_return found;
+}
+
+// --- Removing -----------------------------------------------------------------------------------
+
+std::string NameOperations::name_of_ours(std::uint64_t fileid) {
+  if (names_of_ours_ == 0) (void)::getrandom(&names_of_ours_, sizeof(std::uint32_t), 0);
+  return fmt::format(".nfs{:016x}{:08x}", fileid, ++names_of_ours_ & 0xFFFFFFFFU);
+}
+
+Task<Outcome<void>> NameOperations::put_aside(Hold parent, Hold file, std::string name, Who who) {
+  const std::string ours = name_of_ours(file->fileid);
+  const nfs3::RENAME3args args{{parent->handle, name}, {parent->handle, ours}};
+  bool was_repeated = false;
+  Change change(tree_, *parent);
+  auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
+  if (!reply) co_return failed(error_of(reply.error()));
+  const bool may_be_done = was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT;
+  if (reply->resok() == nullptr && !may_be_done) co_return failed(error_of(reply->status()));
+  change.end(reply->resok() != nullptr ? &reply->resok()->todir_wcc : nullptr);
+  parent->names.drop(name);
+  file->attributes.expire();
+  file->parent = parent->id;
+  file->name = ours;
+  file->is_renamed_away = true;
+  co_return Outcome<void>();
+}
+
+Task<void> NameOperations::remove_renamed(Hold file, Who who) {
+  Hold parent = tree_.nodes().find(file->parent);
+  if (!parent || !std::exchange(file->is_renamed_away, false)) co_return;
+  std::string name = file->name;
+  (void)co_await remove_once(std::move(parent), std::move(name), who);
+}
+
+Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who who) {
+  auto found = co_await look_up(tree_.nodes().find(parent->id), name, who);
+  if (!found) co_return failed(found.error());
+  if (!found->node) co_return failed(ENOENT);
+  Hold file = std::move(found->node);
+  tree_.nodes().forget(file->id, 1);  // the kernel did not ask
+  if (file->opened > 0 && file->type == nfs3::ftype3::NF3REG) {
+    co_return co_await put_aside(std::move(parent), std::move(file), std::move(name), who);
+  }
+  auto removed = co_await remove_once(std::move(parent), std::move(name), who);
+  file->attributes.expire();  // another name of it may be left
+  co_return removed;
+}
+
+Task<Outcome<void>> NameOperations::remove_once(Hold parent, std::string name, Who who) {
+  const nfs3::REMOVE3args args{{parent->handle, name}};
+  bool was_repeated = false;
+  Change change(tree_, *parent);
+  auto reply = co_await tree_.calls().remove(args, who.as(&was_repeated));
+  if (!reply) co_return failed(error_of(reply.error()));
+  change.end(nfs::directory_change(*reply));
+  parent->names.drop(name);
+  if (was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT) co_return Outcome<void>();
+  if (reply->resok() == nullptr) co_return failed(tree_.refusal(*parent, reply->status()));
+  co_return Outcome<void>();
+}
+
+Task<Outcome<void>> NameOperations::remove_directory(Hold parent, std::string name, Who who) {
+  const nfs3::RMDIR3args args{{parent->handle, name}};
+  bool was_repeated = false;
+  Change change(tree_, *parent);
+  auto reply = co_await tree_.calls().remove_directory(args, who.as(&was_repeated));
+  if (!reply) co_return failed(error_of(reply.error()));
+  change.end(nfs::directory_change(*reply));
+  parent->names.drop(name);
+  if (was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT) co_return Outcome<void>();
+  if (reply->resok() != nullptr) co_return Outcome<void>();
+  // RFC 1813 has both; programs know the latter for directories that are not empty.
+  if (reply->status() == nfsstat3::NFS3ERR_EXIST) co_return failed(ENOTEMPTY);
+  co_return failed(tree_.refusal(*parent, reply->status()));
+}
+
+// --- Renaming -----------------------------------------------------------------------------------
+
+Task<Outcome<void>> NameOperations::rename_once(Hold from, std::string name, Hold to,
+                                                std::string new_name, std::uint64_t fileid,
+                                                Who who) {
+  const nfs3::RENAME3args args{{from->handle, name}, {to->handle, new_name}};
+  bool was_repeated = false;
+  const bool is_within_one = from->id == to->id;
+  Change of_source(tree_, *from);
+  std::optional<Change> of_target;
+  if (!is_within_one) of_target.emplace(tree_, *to);
+  auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
+  if (!reply) co_return failed(error_of(reply.error()));
+  const auto* const done = reply->resok();
+  of_source.end(done != nullptr ? &done->fromdir_wcc : nullptr);
+  if (of_target) of_target->end(done != nullptr ? &done->todir_wcc : nullptr);
+  from->names.drop(name);
+  to->names.drop(new_name);
+  if (done != nullptr) co_return Outcome<void>();
+  const int error = error_of(reply->status());
+  if (was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT) {
+    auto is_done = co_await exists_as(std::move(to), std::move(new_name), who, fileid);
+    if (is_done && *is_done) co_return Outcome<void>();
+  }
+  co_return failed(error);
+}
+
+Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
+                                           std::string new_name, Who who) {
+  auto moved = co_await look_up(tree_.nodes().find(from->id), name, who);
+  if (!moved) co_return failed(moved.error());
+  if (!moved->node) co_return failed(ENOENT);
+  Hold source = std::move(moved->node);
+  tree_.nodes().forget(source->id, 1);
+  auto replaced = co_await look_up(tree_.nodes().find(to->id), new_name, who);
+  if (!replaced) co_return failed(replaced.error());
+  Hold target = std::move(replaced->node);
+  if (target) tree_.nodes().forget(target->id, 1);
+  const bool is_same = target && target->id == source->id;
+  const bool puts_aside = target && !is_same && target->opened > 0 &&
+                          target->type == nfs3::ftype3::NF3REG &&
+                          source->type != nfs3::ftype3::NF3DIR;
+  const NodeId target_parent = to->id;
+  if (puts_aside) {
+    auto aside = co_await put_aside(tree_.nodes().find(to->id), tree_.nodes().find(target->id),
+                                    new_name, who);
+    if (!aside) co_return failed(aside.error());
+  }
+  auto renamed = co_await rename_once(std::move(from), name, tree_.nodes().find(to->id), new_name,
+                                      source->fileid, who);
+  if (!renamed && puts_aside && target->is_renamed_away) {
+    // The name goes back to its file.
+    const std::string ours = target->name;
+    auto back = co_await rename_once(tree_.nodes().find(to->id), ours, tree_.nodes().find(to->id),
+                                     new_name, target->fileid, who);
+    if (back) target->is_renamed_away = false;
+  }
+  if (!renamed) co_return failed(renamed.error());
+  if (target && !is_same) target->attributes.expire();
+  source->attributes.expire();  // its ctime
+  source->parent = target_parent;
+  source->name = new_name;
+  to->names.note(new_name, source->id, to->attributes.version());
+  co_return Outcome<void>();
+}
+
+}  // namespace mounts

@@ -1,0 +1,63 @@
+// Operations on the names of directories.
+//
+// A file that programs have open keeps its bytes when its name is removed, or is taken by a rename:
+// it gets a name of ours (.nfs and digits), which goes with the last close.
+#ifndef RPCRDMA_MOUNT_NAME_OPERATIONS_H_
+#define RPCRDMA_MOUNT_NAME_OPERATIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "mount/tree.h"
+
+namespace mounts {
+
+class NameOperations {
+ public:
+  explicit NameOperations(Tree& tree) : tree_(tree) {}
+
+  // An entry without a node is an answer, too: there is no such name.
+  Task<Outcome<Entry>> look_up(Hold parent, std::string name, Who who);
+  Task<Outcome<Entry>> make_directory(Hold parent, std::string name, std::uint32_t mode, Who who);
+  Task<Outcome<Entry>> make_symbolic_link(Hold parent, std::string name, std::string target,
+                                          Who who);
+  // `mode` has the type; FIFOs, sockets, devices and files.
+  Task<Outcome<Entry>> make_node(Hold parent, std::string name, std::uint32_t mode,
+                                 nfs3::specdata3 device, Who who);
+  // Makes a file. If there is one, `is_exclusive` fails with EEXIST; else that one is the result,
+  // and `was_made` is false.
+  struct Created {
+    Entry entry;
+    bool was_made = false;
+  };
+  Task<Outcome<Created>> create(Hold parent, std::string name, std::uint32_t mode,
+                                bool is_exclusive, Who who);
+  Task<Outcome<Entry>> link(Hold file, Hold parent, std::string name, Who who);
+  Task<Outcome<void>> remove(Hold parent, std::string name, Who who);
+  Task<Outcome<void>> remove_directory(Hold parent, std::string name, Who who);
+  Task<Outcome<void>> rename(Hold from, std::string name, Hold to, std::string new_name, Who who);
+  // Removes the name of ours of a file that nobody has open any more.
+  Task<void> remove_renamed(Hold file, Who who);
+
+ private:
+  // A change of a directory that is under way, from its call to the end of its reply.
+  struct Change;
+
+  Task<Outcome<Entry>> ask(Hold parent, std::string name, Who who);
+  Task<Outcome<Entry>> made(Hold parent, std::string name, nfs3::post_op_fh3 handle,
+                            nfs3::post_op_attr attributes, AttributeCache::Point begun, Who who);
+  Task<Outcome<void>> remove_once(Hold parent, std::string name, Who who);
+  Task<Outcome<bool>> exists_as(Hold parent, std::string name, Who who, std::uint64_t fileid);
+  Task<Outcome<void>> rename_once(Hold from, std::string name, Hold to, std::string new_name,
+                                  std::uint64_t fileid, Who who);
+  // Renames a file that is open to a name of ours.
+  Task<Outcome<void>> put_aside(Hold parent, Hold file, std::string name, Who who);
+  std::string name_of_ours(std::uint64_t fileid);
+
+  Tree& tree_;
+  std::uint64_t names_of_ours_ = 0;
+};
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_NAME_OPERATIONS_H_

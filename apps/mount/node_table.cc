@@ -1,0 +1,107 @@
+#include "mount/node_table.h"
+
+#include <algorithm>
+
+namespace mounts {
+namespace {
+
+constexpr unsigned kPlaceBits = 32;
+
+std::uint32_t index_of(NodeId id) {
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(id));
+}
+
+// The kernel's number of the root is 1, and no other node has 0.
+NodeId id_of(std::uint32_t generation, std::uint32_t index) {
+  return NodeId{(std::uint64_t{generation} << kPlaceBits) | index};
+}
+
+}  // namespace
+
+NodeTable::Place* NodeTable::place_of(NodeId id) {
+  const std::uint32_t index = index_of(id);
+  if (index == 0 || index > places_.size()) return nullptr;
+  Place& place = places_[index - 1];
+  return place.node && place.node->id == id ? &place : nullptr;
+}
+
+NodeTable::Hold NodeTable::hold(Place& place) {
+  ++place.holds;
+  return {*this, *place.node};
+}
+
+NodeTable::Hold NodeTable::add(Key key, const nfs3::fattr3& attributes) {
+  if (free_.empty()) {
+    places_.emplace_back();
+    free_.push_back(static_cast<std::uint32_t>(places_.size()));
+  }
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  Place& place = places_[index - 1];
+  Node& node = place.node.emplace(time_outs_);
+  node.id = id_of(place.generation, index);
+  node.handle.data = key.handle;
+  node.type = attributes.type;
+  node.fsid = attributes.fsid;
+  node.fileid = attributes.fileid;
+  by_handle_[std::move(key)] = node.id;
+  ++size_;
+  return hold(place);
+}
+
+NodeTable::Hold NodeTable::add_root(const nfs3::nfs_fh3& handle, const nfs3::fattr3& attributes) {
+  Hold made = add({attributes.fsid, handle.data}, attributes);
+  add_lookup(*made);
+  return made;
+}
+
+NodeTable::Hold NodeTable::find_or_add(const nfs3::nfs_fh3& handle,
+                                       const nfs3::fattr3& attributes) {
+  Key key{attributes.fsid, handle.data};
+  const auto known = by_handle_.find(key);
+  if (known == by_handle_.end()) return add(std::move(key), attributes);
+  Place& place = *place_of(known->second);
+  const bool is_same =
+      place.node->type == attributes.type && place.node->fileid == attributes.fileid;
+  return is_same ? hold(place) : add(std::move(key), attributes);
+}
+
+NodeTable::Hold NodeTable::find(NodeId id) {
+  Place* const place = place_of(id);
+  return place != nullptr ? hold(*place) : Hold();
+}
+
+void NodeTable::disown(Node& node) {
+  const auto known = by_handle_.find(key_of(node));
+  if (known != by_handle_.end() && known->second == node.id) by_handle_.erase(known);
+}
+
+void NodeTable::add_lookup(Node& node) {
+  ++place_of(node.id)->lookups;
+}
+
+// A kernel never gives back more than it got; the root stays whatever it says.
+void NodeTable::forget(NodeId id, std::uint64_t count) {
+  Place* const place = place_of(id);
+  if (place == nullptr) return;
+  const std::uint64_t least = index_of(id) == 1 ? 1 : 0;
+  place->lookups = std::max(least, place->lookups - std::min(place->lookups, count));
+  free_if_unused(*place);
+}
+
+void NodeTable::let_go(Node& node) {
+  Place& place = *place_of(node.id);
+  --place.holds;
+  free_if_unused(place);
+}
+
+void NodeTable::free_if_unused(Place& place) {
+  if (place.lookups > 0 || place.holds > 0) return;
+  disown(*place.node);
+  free_.push_back(index_of(place.node->id));
+  place.node.reset();
+  ++place.generation;
+  --size_;
+}
+
+}  // namespace mounts

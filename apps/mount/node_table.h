@@ -1,0 +1,130 @@
+// The files and directories that the kernel knows, or that a request is about.
+//
+// The kernel names a node by a number, which has a place in the table and the generation of that
+// place, so that a number of long ago names nothing. A node lives as long as the kernel has it
+// (FORGET takes back what lookups gave) and as long as somebody here holds it.
+#ifndef RPCRDMA_MOUNT_NODE_TABLE_H_
+#define RPCRDMA_MOUNT_NODE_TABLE_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mount/attribute_cache.h"
+#include "mount/name_cache.h"
+#include "mount/signal.h"
+#include "mount/write_behind.h"
+#include "nfs3.h"
+
+namespace mounts {
+
+struct AccessAnswer {
+  std::uint32_t uid = 0;
+  std::uint32_t asked = 0, allowed = 0;  // ACCESS3_...
+  Time until{};
+};
+
+struct Node {
+  explicit Node(const TimeOuts& time_outs) : attributes(time_outs) {}
+
+  NodeId id{};
+  nfs3::nfs_fh3 handle;
+  nfs3::ftype3 type = nfs3::ftype3::NF3REG;
+  std::uint64_t fsid = 0, fileid = 0;
+  AttributeCache attributes;
+  NameCache names;                      // of a directory
+  std::vector<AccessAnswer> access;     // the latest few
+  std::unique_ptr<WriteBehind> writes;  // of a file that was written
+  Signal news;                          // of its writes and of blocks that were read
+  std::uint64_t own_writes = 0;         // grows with each write and each size that is set here
+  std::uint64_t kernel_version = 0;     // of the content that the kernel may have kept
+  std::uint32_t opened = 0;             // by programs
+  NodeId parent{};                      // where it was found last, and under which name
+  std::string name;
+  bool is_renamed_away = false;  // its name is one of ours, which goes with the last close
+};
+
+class NodeTable {
+ public:
+  explicit NodeTable(const TimeOuts& time_outs) : time_outs_(time_outs) {}
+  NodeTable(const NodeTable&) = delete;
+  NodeTable& operator=(const NodeTable&) = delete;
+
+  // Keeps a node for as long as it exists; empty: there is none.
+  class Hold {
+   public:
+    Hold() = default;
+    Hold(Hold&& other) noexcept
+        : table_(std::exchange(other.table_, nullptr)), node_(other.node_) {}
+    Hold& operator=(Hold&& other) noexcept {
+      std::swap(table_, other.table_);
+      std::swap(node_, other.node_);
+      return *this;
+    }
+    ~Hold() {
+      if (table_ != nullptr) table_->let_go(*node_);
+    }
+    explicit operator bool() const noexcept { return table_ != nullptr; }
+    Node* operator->() const noexcept { return node_; }
+    Node& operator*() const noexcept { return *node_; }
+
+   private:
+    friend class NodeTable;
+    Hold(NodeTable& table, Node& node) : table_(&table), node_(&node) {}
+    NodeTable* table_ = nullptr;
+    Node* node_ = nullptr;
+  };
+
+  // The first node of a table is the root, which is never forgotten.
+  Hold add_root(const nfs3::nfs_fh3& handle, const nfs3::fattr3& attributes);
+  // Returns the node of this handle, or a new one. A handle that now is of another file, by its
+  // type or its fileid, gets a new node; the old one keeps its number.
+  Hold find_or_add(const nfs3::nfs_fh3& handle, const nfs3::fattr3& attributes);
+  Hold find(NodeId id);
+  // A handle that the server no longer knows: the next one like it is of a new node.
+  void disown(Node& node);
+
+  // The kernel got the node by one more reply, or gives back so many.
+  void add_lookup(Node& node);
+  void forget(NodeId id, std::uint64_t count);
+
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  struct Key {
+    std::uint64_t fsid;
+    std::vector<std::byte> handle;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Place {
+    std::uint32_t generation = 0;
+    std::uint64_t lookups = 0;
+    std::uint32_t holds = 0;
+    std::optional<Node> node;
+  };
+
+  Place* place_of(NodeId id);
+  Hold hold(Place& place);
+  Hold add(Key key, const nfs3::fattr3& attributes);
+  void let_go(Node& node);
+  void free_if_unused(Place& place);
+  static Key key_of(const Node& node) { return {node.fsid, node.handle.data}; }
+
+  const TimeOuts& time_outs_;
+  std::deque<Place> places_;
+  std::vector<std::uint32_t> free_;
+  // Ordered, so that no choice of handles makes it slow.
+  std::map<Key, NodeId> by_handle_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_NODE_TABLE_H_

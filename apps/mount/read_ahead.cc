@@ -1,0 +1,106 @@
+#include "mount/read_ahead.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mounts {
+
+using State = ReadAhead::Block::State;
+
+void ReadAhead::void_block(std::map<std::uint64_t, Block>::iterator at) {
+  if (at->second.state == State::kUnderWay) {
+    voided_.insert(blocks_.extract(at));  // a node keeps its address
+    return;
+  }
+  in_vain_ += at->second.count - at->second.used;
+  blocks_.erase(at);
+}
+
+void ReadAhead::drop_all() {
+  while (!blocks_.empty()) void_block(blocks_.begin());
+  end_of_file_.reset();
+}
+
+bool ReadAhead::note_read(std::uint64_t offset, std::size_t size, std::uint64_t stamp, Time now) {
+  const bool is_old = std::ranges::any_of(
+      blocks_, [&](const auto& each) { return now - each.second.begun > kAgeMax; });
+  if (stamp != stamp_ || is_old) drop_all();
+  stamp_ = stamp;
+  // The kernel has several reads under way, and they may come in another order.
+  const bool is_near = offset + block_size_ >= expected_ && offset <= expected_ + block_size_;
+  const bool is_sequential = offset == expected_ || (is_near && window_ > 0);
+  if (!is_sequential) {
+    drop_all();
+    window_ = 0;
+    expected_ = offset + size;
+    return false;
+  }
+  if (window_ == 0) {
+    // The first read of a file may be its only one: that of a small file, or of a header.
+    const bool goes_on = offset > 0 || size >= block_size_;
+    window_ = goes_on ? 2 : 1;
+  } else if (offset + size > expected_) {
+    window_ = std::min(blocks_max_, window_ * 2);
+  }
+  expected_ = std::max(expected_, offset + size);
+  position_ = offset / block_size_ * block_size_;
+  return blocks_max_ > 0;
+}
+
+std::optional<std::uint64_t> ReadAhead::next() const noexcept {
+  if (blocks_.size() + voided_.size() >= blocks_max_) return std::nullopt;
+  for (std::uint32_t i = 0; i < window_; ++i) {
+    const std::uint64_t offset = position_ + i * block_size_;
+    if (end_of_file_ && offset >= *end_of_file_) return std::nullopt;
+    if (!blocks_.contains(offset)) return offset;
+  }
+  return std::nullopt;
+}
+
+ReadAhead::Block& ReadAhead::begin(std::uint64_t offset, Buffer buffer, Time now) {
+  Block& block = blocks_[offset];
+  block.offset = offset;
+  block.buffer = std::move(buffer);
+  block.begun = now;
+  return block;
+}
+
+void ReadAhead::end(Block& block, std::size_t count, int error) {
+  const auto [first, last] = voided_.equal_range(block.offset);
+  const auto voided =
+      std::find_if(first, last, [&](const auto& each) { return &each.second == &block; });
+  if (voided != last) {
+    in_vain_ += count;
+    voided_.erase(voided);
+    return;
+  }
+  block.state = error != 0 ? State::kFailed : State::kReady;
+  block.count = count;
+  block.error = error;
+  if (error == 0 && count < block_size_) end_of_file_ = block.offset + count;
+}
+
+ReadAhead::Block* ReadAhead::find(std::uint64_t offset) noexcept {
+  const auto found = blocks_.find(offset / block_size_ * block_size_);
+  return found != blocks_.end() ? &found->second : nullptr;
+}
+
+void ReadAhead::note_used(std::uint64_t end) {
+  for (auto each = blocks_.begin(); each != blocks_.end() && each->first < end;) {
+    Block& block = each->second;
+    const auto at = each++;
+    if (block.state == State::kUnderWay) continue;
+    block.used =
+        std::max(block.used,
+                 static_cast<std::size_t>(std::min<std::uint64_t>(block.count, end - at->first)));
+    if (block.used == block.count || block.state == State::kFailed) blocks_.erase(at);
+  }
+}
+
+bool ReadAhead::is_idle() const noexcept {
+  return voided_.empty() && std::ranges::none_of(blocks_, [](const auto& each) {
+           return each.second.state == State::kUnderWay;
+         });
+}
+
+}  // namespace mounts

@@ -1,0 +1,115 @@
+#include "mount/read_ahead.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <set>
+#include <vector>
+
+namespace mounts {
+namespace {
+
+constexpr std::uint64_t kBlock = 1000;
+
+class ReadAheadTest : public testing::Test {
+ protected:
+  // Reads all blocks that are wanted from a file of this size.
+  std::vector<std::uint64_t> fill(std::uint64_t file_size = 1'000'000) {
+    std::vector<std::uint64_t> read;
+    while (const auto next = ahead_.next()) {
+      ReadAhead::Block& block = ahead_.begin(*next, pool_.take(), now_);
+      read.push_back(*next);
+      const std::uint64_t left = file_size > *next ? file_size - *next : 0;
+      ahead_.end(block, static_cast<std::size_t>(std::min(kBlock, left)), 0);
+    }
+    return read;
+  }
+
+  BufferPool pool_{16, kBlock};
+  ReadAhead ahead_{kBlock, 8};
+  Time now_{std::chrono::hours(1)};
+};
+
+TEST_F(ReadAheadTest, WindowGrowsAsAFileIsReadFromItsBeginning) {
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  EXPECT_EQ(fill().size(), 1U);
+  std::set<std::uint64_t> all;
+  std::size_t most = 0;
+  for (std::uint64_t offset = 100; offset < 20'000; offset += 100) {
+    ASSERT_TRUE(ahead_.note_read(offset, 100, 1, now_));
+    for (const std::uint64_t each : fill()) EXPECT_TRUE(all.insert(each).second) << each;
+    ASSERT_NE(ahead_.find(offset), nullptr);
+    most = std::max(most, ahead_.blocks());
+    ahead_.note_used(offset + 100);
+  }
+  EXPECT_EQ(most, 8U);
+  EXPECT_EQ(ahead_.in_vain(), 0U);
+}
+
+TEST_F(ReadAheadTest, RandomReadsAreMadeAsTheyCome) {
+  EXPECT_FALSE(ahead_.note_read(50'000, 100, 1, now_));
+  EXPECT_FALSE(ahead_.note_read(10'000, 100, 1, now_));
+  EXPECT_EQ(ahead_.next(), std::nullopt);
+}
+
+TEST_F(ReadAheadTest, SequentialReadsFromAnyPlaceAreNoticed) {
+  EXPECT_FALSE(ahead_.note_read(50'000, 100, 1, now_));
+  EXPECT_TRUE(ahead_.note_read(50'100, 100, 1, now_));
+  EXPECT_EQ(ahead_.next(), 50'000U);
+}
+
+TEST_F(ReadAheadTest, ReadsThatOvertakeEachOtherStaySequential) {
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  fill();
+  ASSERT_TRUE(ahead_.note_read(200, 100, 1, now_));
+  ASSERT_TRUE(ahead_.note_read(100, 100, 1, now_));
+  EXPECT_NE(ahead_.find(100), nullptr);
+}
+
+TEST_F(ReadAheadTest, ChangedFileIsReadAnew) {
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  EXPECT_EQ(fill().size(), 1U);
+  ASSERT_TRUE(ahead_.note_read(100, 100, 2, now_));
+  EXPECT_EQ(ahead_.find(100), nullptr);
+  EXPECT_GT(ahead_.in_vain(), 0U);
+}
+
+TEST_F(ReadAheadTest, OldBlocksAreNotShown) {
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  fill();
+  now_ += std::chrono::seconds(4);
+  ASSERT_TRUE(ahead_.note_read(100, 100, 1, now_));
+  EXPECT_EQ(ahead_.find(100), nullptr);
+}
+
+TEST_F(ReadAheadTest, BlockThatIsVoidedWhileItIsReadIsNotShown) {
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  ReadAhead::Block& block = ahead_.begin(0, pool_.take(), now_);
+  ASSERT_TRUE(ahead_.note_read(100, 100, 2, now_));
+  ReadAhead::Block& anew = ahead_.begin(0, pool_.take(), now_);
+  ahead_.end(block, kBlock, 0);
+  EXPECT_EQ(ahead_.find(0), &anew);
+  EXPECT_EQ(anew.state, ReadAhead::Block::State::kUnderWay);
+  EXPECT_EQ(pool_.free_count(), pool_.count() - 1);
+}
+
+TEST_F(ReadAheadTest, NothingIsReadBehindTheEndOfTheFile) {
+  ASSERT_TRUE(ahead_.note_read(0, 1000, 1, now_));
+  EXPECT_EQ(fill(1500), (std::vector<std::uint64_t>{0, 1000}));
+  ahead_.note_used(1000);
+  ASSERT_TRUE(ahead_.note_read(1000, 1000, 1, now_));
+  EXPECT_TRUE(fill(1500).empty());
+}
+
+TEST_F(ReadAheadTest, FailedBlockIsReadAgainOnceItsErrorWasGiven) {
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  ahead_.end(ahead_.begin(0, pool_.take(), now_), 0, EIO);
+  ASSERT_NE(ahead_.find(0), nullptr);
+  EXPECT_EQ(ahead_.find(0)->error, EIO);
+  ahead_.note_used(100);
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  EXPECT_EQ(ahead_.next(), 0U);
+}
+
+}  // namespace
+}  // namespace mounts

@@ -1,0 +1,88 @@
+#include "mount/tree.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace mounts {
+namespace {
+
+using nfs3::nfsstat3;
+
+// A request of the kernel to write has a header in front of its bytes.
+constexpr std::size_t kBufferSize = kTransferMax + (64U << 10U);
+constexpr std::size_t kBuffersMin = 8;
+
+}  // namespace
+
+Tree::Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options)
+    : server_(server),
+      turns_(turns),
+      options_(options),
+      calls_(server.call_maker()),
+      buffers_(std::max(kBuffersMin, options.memory / kBufferSize), kBufferSize),
+      registered_(server.connections().use_memory(buffers_.all())),
+      nodes_(options_.time_outs) {}
+
+Task<Outcome<void>> Tree::begin() {
+  const nfs3::GETATTR3args args{server_.root()};
+  auto reply = co_await calls_.get_attributes(args);
+  if (!reply) co_return failed(error_of(reply.error()));
+  if (reply->resok() == nullptr) co_return failed(error_of(reply->status()));
+  const nfs3::fattr3& found = reply->resok()->obj_attributes;
+  if (found.type != nfs3::ftype3::NF3DIR) co_return failed(ENOTDIR);
+  const Hold root = nodes_.add_root(server_.root(), found);
+  root->attributes.take(found, root->attributes.now_in_order(), now());
+  co_return Outcome<void>();
+}
+
+Task<Outcome<nfs3::fattr3>> Tree::ask_attributes(Node& node, Who who) {
+  const auto begun = node.attributes.now_in_order();
+  const nfs3::GETATTR3args args{node.handle};
+  ++statistics_.attributes_asked;
+  auto reply = co_await calls_.get_attributes(args, who.as());
+  if (!reply) co_return failed(error_of(reply.error()));
+  if (reply->resok() == nullptr) co_return failed(refusal(node, reply->status()));
+  const nfs3::fattr3 found = reply->resok()->obj_attributes;
+  if (!note(node, found, begun)) co_return failed(ESTALE);
+  co_return found;
+}
+
+int Tree::refusal(Node& node, nfsstat3 status) {
+  const int error = error_of(status);
+  if (error == ESTALE) {
+    node.attributes.expire();
+    nodes_.disown(node);
+  }
+  return error;
+}
+
+bool Tree::note(Node& node, const nfs3::post_op_attr& attributes, AttributeCache::Point begun) {
+  const nfs3::fattr3* const found = attributes.attributes();
+  return found == nullptr || note(node, *found, begun);
+}
+
+bool Tree::note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Point begun) {
+  if (attributes.type != node.type || attributes.fileid != node.fileid) {
+    (void)refusal(node, nfsstat3::NFS3ERR_STALE);
+    return false;
+  }
+  node.attributes.take(attributes, begun, now());
+  return true;
+}
+
+Entry Tree::entry_of(Hold node, Node& parent, std::string_view name,
+                     const nfs3::fattr3& attributes) {
+  node->parent = parent.id;
+  node->name = name;
+  node->is_renamed_away = false;
+  parent.names.note(name, node->id, parent.attributes.version());
+  nodes_.add_lookup(*node);
+  Entry entry;
+  entry.attributes = attributes;
+  entry.attributes_left = node->attributes.left(now());
+  entry.left = std::min(parent.attributes.left(now()), entry.attributes_left);
+  entry.node = std::move(node);
+  return entry;
+}
+
+}  // namespace mounts

@@ -1,0 +1,123 @@
+// The parts that the operations on a mounted export share: calls, nodes, buffers, options, counts.
+//
+// Everything is on one thread, that of the connections. An operation is a coroutine, which may hold
+// nodes, and never a pointer to one without a hold, while it waits.
+#ifndef RPCRDMA_MOUNT_TREE_H_
+#define RPCRDMA_MOUNT_TREE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mount/attribute_cache.h"
+#include "mount/buffer_pool.h"
+#include "mount/errors.h"
+#include "mount/node_table.h"
+#include "mount/read_ahead.h"
+#include "nfs/client/connections.h"
+#include "nfs/client/file_calls.h"
+#include "nfs/client/mounted.h"
+#include "nfs/client/turns.h"
+#include "rpcrdma/coroutine.h"
+#include "rpcrdma/oncrpc.h"
+
+namespace mounts {
+
+using rpcrdma::Task;
+using Hold = NodeTable::Hold;
+
+inline constexpr std::size_t kTransferMax = 1U << 20U;  // of one request of the kernel, bytes
+
+struct TreeOptions {
+  TimeOuts time_outs{};
+  std::size_t memory = 128U << 20U;  // for bytes that are read and written, at most
+  bool asks_at_open = true;          // false: as `nocto` of nfs(5)
+};
+
+struct Statistics {
+  std::uint64_t attributes_cached = 0, attributes_asked = 0;
+  std::uint64_t names_cached = 0, names_asked = 0;
+  std::uint64_t bytes_read_ahead = 0, bytes_in_vain = 0;
+  std::uint64_t bytes_written_twice = 0;
+  std::uint64_t commits = 0;
+};
+
+// A program's user, for calls that are made in its name.
+struct Who {
+  std::uint32_t uid = 0;
+  // Null: the connections' own.
+  const rpcrdma::AuthSys* credential = nullptr;
+  nfs::CallAs as(bool* was_repeated = nullptr) const {
+    return {.route = {}, .credential = credential, .was_repeated = was_repeated};
+  }
+};
+
+// A name's file as the kernel gets it.
+struct Entry {
+  Hold node;  // empty: there is none of the name, which may be remembered for `left`
+  nfs3::fattr3 attributes{};
+  Clock::duration attributes_left{}, left{};
+};
+
+// A file that programs have opened.
+struct OpenFile {
+  OpenFile(Hold of, std::uint64_t block_size, std::uint32_t blocks_max)
+      : node(std::move(of)), ahead(block_size, blocks_max) {}
+
+  Hold node;
+  ReadAhead ahead;
+  std::optional<rpcrdma::AuthSys> credential;  // of the program that opened it
+  std::uint32_t uid = 0;
+  std::uint64_t reads_under_way = 0;  // of blocks
+  bool is_closed = false;
+
+  Who who() const { return {uid, credential ? &*credential : nullptr}; }
+};
+
+class Tree {
+ public:
+  // Asks for the root's attributes; the server outlives the tree. `error` is why there is no root.
+  Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options);
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  nfs::FileCalls& calls() noexcept { return calls_; }
+  nfs::Turns& turns() noexcept { return turns_; }
+  NodeTable& nodes() noexcept { return nodes_; }
+  BufferPool& buffers() noexcept { return buffers_; }
+  Statistics& statistics() noexcept { return statistics_; }
+  const TreeOptions& options() const noexcept { return options_; }
+  nfs::Mounted& server() noexcept { return server_; }
+  static Time now() { return Clock::now(); }
+
+  // Makes the root's node. Everything else comes later.
+  Task<Outcome<void>> begin();
+
+  // Asks the server. The answer is kept, unless one of our changes may have overtaken it.
+  Task<Outcome<nfs3::fattr3>> ask_attributes(Node& node, Who who);
+  // Returns errno's value of a refusal. A handle that is stale is of no node any more.
+  int refusal(Node& node, nfs3::nfsstat3 status);
+  // Takes attributes of a reply, if there are any. Returns false for those of another file.
+  bool note(Node& node, const nfs3::post_op_attr& attributes, AttributeCache::Point begun);
+  bool note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Point begun);
+
+  // Makes the entry of a node that was found under this name. The kernel counts it as a lookup.
+  Entry entry_of(Hold node, Node& parent, std::string_view name, const nfs3::fattr3& attributes);
+
+ private:
+  nfs::Mounted& server_;
+  nfs::Turns& turns_;
+  const TreeOptions options_;
+  nfs::FileCalls calls_;
+  Statistics statistics_;
+  BufferPool buffers_;  // behind nodes and files in time: these have some of them
+  nfs::Connections::Memory registered_;
+  NodeTable nodes_;
+};
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_TREE_H_

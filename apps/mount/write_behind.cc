@@ -1,0 +1,134 @@
+#include "mount/write_behind.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace mounts {
+namespace {
+
+using Piece = WriteBehind::Piece;
+using State = Piece::State;
+
+bool overlap(const Piece& a, const Piece& b) {
+  return a.offset < b.end() && b.offset < a.end();
+}
+
+}  // namespace
+
+void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size) {
+  Piece& piece = pieces_.emplace_back();
+  piece.offset = offset;
+  piece.begin = begin;
+  piece.size = size;
+  piece.buffer = std::move(buffer);
+  ++unwritten_;
+}
+
+bool WriteBehind::append(std::uint64_t offset, rpcrdma::Bytes data) {
+  if (pieces_.empty()) return false;
+  Piece& last = pieces_.back();
+  const auto memory = last.buffer.memory();
+  const std::size_t used = last.begin + last.size;
+  if (last.state != State::kWaiting || last.end() != offset || memory.size() - used < data.size()) {
+    return false;
+  }
+  std::ranges::copy(data, memory.subspan(used).begin());
+  last.size += data.size();
+  return true;
+}
+
+Piece* WriteBehind::begin_write() {
+  for (auto each = pieces_.begin(); each != pieces_.end(); ++each) {
+    if (each->state != State::kWaiting) continue;
+    const bool has_to_wait = std::any_of(pieces_.begin(), each, [&](const Piece& earlier) {
+      return earlier.state != State::kWritten && overlap(earlier, *each);
+    });
+    if (has_to_wait) continue;
+    each->state = State::kUnderWay;
+    ++under_way_;
+    return &*each;
+  }
+  return nullptr;
+}
+
+void WriteBehind::drop(Piece& piece) {
+  pieces_.remove_if([&](const Piece& each) { return &each == &piece; });
+}
+
+void WriteBehind::end_write(Piece& piece, std::size_t count, bool is_stable,
+                            const nfs3::writeverf3& verifier) {
+  --under_way_;
+  piece.state = State::kWaiting;
+  // Two verifiers: the server was restarted between two parts, and may have lost the first.
+  const bool is_one_part = piece.done == 0 || piece.verifier == verifier;
+  if (std::exchange(piece.goes_again, false) || !is_one_part) {
+    written_twice_ += piece.done;
+    piece.done = 0;
+    return;
+  }
+  const bool is_whole = piece.done == 0 && count == piece.size;
+  piece.verifier = verifier;
+  piece.done += count;
+  if (piece.done < piece.size) return;
+  --unwritten_;
+  piece.state = State::kWritten;
+  if (is_whole && is_stable) drop(piece);
+}
+
+void WriteBehind::fail_write(Piece& piece, int error) {
+  --under_way_;
+  --unwritten_;
+  if (error_ == 0) error_ = error;
+  drop(piece);
+}
+
+bool WriteBehind::needs_commit() const noexcept {
+  return std::ranges::any_of(pieces_,
+                             [](const Piece& each) { return each.state == State::kWritten; });
+}
+
+void WriteBehind::begin_commit() noexcept {
+  is_committing_ = true;
+  for (Piece& each : pieces_) each.is_committing = each.state == State::kWritten;
+}
+
+void WriteBehind::write_again(Piece& piece) {
+  if (piece.state == State::kUnderWay) {
+    piece.goes_again = true;
+    return;
+  }
+  if (piece.state == State::kWritten) ++unwritten_;
+  written_twice_ += piece.done;
+  piece.state = State::kWaiting;
+  piece.is_committing = false;
+  piece.done = 0;
+}
+
+// Bytes that were written over a lost piece since then would be written over by it: they go again,
+// too.
+void WriteBehind::end_commit(const nfs3::writeverf3& verifier) {
+  is_committing_ = false;
+  std::vector<const Piece*> again;
+  for (Piece& each : pieces_) {
+    const bool is_lost = each.is_committing && each.verifier != verifier;
+    const bool is_above =
+        std::ranges::any_of(again, [&](const Piece* earlier) { return overlap(*earlier, each); });
+    if (!is_lost && !is_above) continue;
+    write_again(each);
+    again.push_back(&each);
+  }
+  pieces_.remove_if([](const Piece& each) { return each.is_committing; });
+}
+
+void WriteBehind::fail_commit(int error) {
+  is_committing_ = false;
+  if (error_ == 0) error_ = error;
+  pieces_.remove_if([](const Piece& each) { return each.is_committing; });
+}
+
+int WriteBehind::take_error() noexcept {
+  return std::exchange(error_, 0);
+}
+
+}  // namespace mounts

@@ -1,0 +1,84 @@
+// The bytes of one file that programs have written and that the server may still lose.
+//
+// Each piece is written with UNSTABLE, and kept until a COMMIT has shown the verifier that its
+// WRITE had. Another verifier means that the server was restarted in between: what it may have lost
+// is written again, in the order in which programs wrote it. An error stays until a flush reports
+// it.
+//
+// It makes no calls itself: its owner asks for the next piece to write, and says how that ended.
+#ifndef RPCRDMA_MOUNT_WRITE_BEHIND_H_
+#define RPCRDMA_MOUNT_WRITE_BEHIND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+
+#include "mount/buffer_pool.h"
+#include "nfs3.h"
+#include "rpcrdma/types.h"
+
+namespace mounts {
+
+class WriteBehind {
+ public:
+  struct Piece {
+    enum class State : std::uint8_t { kWaiting, kUnderWay, kWritten };
+
+    std::uint64_t offset = 0;
+    std::size_t begin = 0, size = 0;  // in the buffer
+    std::size_t done = 0;             // bytes that the server has, with this verifier
+    nfs3::writeverf3 verifier{};
+    Buffer buffer;
+    State state = State::kWaiting;
+    bool goes_again = false;     // it is under way, and has to be written once more
+    bool is_committing = false;  // the COMMIT under way covers it
+
+    // Returns the bytes that the server does not have, which begin at offset + done.
+    rpcrdma::Bytes data() const { return buffer.memory().subspan(begin + done, size - done); }
+    std::uint64_t end() const { return offset + size; }
+  };
+
+  // Adds a piece behind all others.
+  void add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size);
+  // Adds bytes to the last piece if they follow it, it has room, and it still waits; else false.
+  bool append(std::uint64_t offset, rpcrdma::Bytes data);
+
+  // Returns the next piece to write, which is under way then; null: there is none at the time.
+  // Pieces that overlap are never under way together.
+  Piece* begin_write();
+  // The server wrote the first `count` bytes of its data; the rest goes with a further call.
+  void end_write(Piece& piece, std::size_t count, bool is_stable, const nfs3::writeverf3& verifier);
+  void fail_write(Piece& piece, int error);
+
+  // Returns whether bytes are at the server that a COMMIT would keep.
+  bool needs_commit() const noexcept;
+  void begin_commit() noexcept;
+  void end_commit(const nfs3::writeverf3& verifier);
+  void fail_commit(int error);
+
+  // Nothing is waiting or under way: the server has all bytes.
+  bool is_written() const noexcept { return unwritten_ == 0; }
+  // The server can lose nothing any more.
+  bool is_clean() const noexcept { return pieces_.empty(); }
+  bool is_committing() const noexcept { return is_committing_; }
+  std::size_t under_way() const noexcept { return under_way_; }
+  std::uint64_t written_twice() const noexcept { return written_twice_; }  // bytes
+
+  // Returns the first error since the last call, errno's value; 0: there was none.
+  int take_error() noexcept;
+  int error() const noexcept { return error_; }
+
+ private:
+  void write_again(Piece& piece);
+  void drop(Piece& piece);
+
+  std::list<Piece> pieces_;  // as programs wrote them
+  std::size_t unwritten_ = 0, under_way_ = 0;
+  bool is_committing_ = false;
+  int error_ = 0;
+  std::uint64_t written_twice_ = 0;
+};
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_WRITE_BEHIND_H_
