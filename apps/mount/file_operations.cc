@@ -114,7 +114,7 @@ Task<void> FileOperations::release(FileId id) {
   free_if_unused(id);
   if (!node || --node->opened > 0) co_return;
   co_await wait_until_clean(tree_.nodes().find(node->id));
-  if (node->opened == 0 && node->is_renamed_away) {
+  if (node->opened == 0 && !node->our_name.empty()) {
     co_await names_.remove_renamed(std::move(node), who);
   }
 }
@@ -179,7 +179,7 @@ int FileOperations::give_blocks(OpenFile& file, std::uint64_t offset, std::size_
     if (block->state == ReadAhead::Block::State::kUnderWay) return EAGAIN;
     if (block->state == ReadAhead::Block::State::kFailed) {
       const int error = block->error;
-      file.ahead.note_used(at + 1);
+      file.ahead.drop_failed(*block);
       return error;
     }
     const std::size_t begin = static_cast<std::size_t>(at - block->offset);
@@ -193,7 +193,7 @@ int FileOperations::give_blocks(OpenFile& file, std::uint64_t offset, std::size_
     if (block->count < file.ahead.block_size()) break;  // the file ends there
   }
   sink.give(pieces);
-  file.ahead.note_used(at);
+  file.ahead.note_used(offset, at);
   return 0;
 }
 

@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kRequestsAtATime = 16;
 constexpr Clock::duration kSpin = std::chrono::microseconds(50);
+constexpr Clock::duration kLookForStop = std::chrono::milliseconds(50);
 constexpr unsigned kBackground = 64;  // requests that the kernel makes ahead of programs
 
 // The last line that libfuse had to say.
@@ -190,7 +191,7 @@ bool Session::go_on() {
   return is_busy;
 }
 
-void Session::wait(int stop) {
+bool Session::wait(int stop) {
   std::optional<Time> until = requests_.next_time();
   for (const auto each : {turns_.next_time(), server_.connections().next_time()}) {
     if (each) until = std::min(until.value_or(*each), *each);
@@ -205,23 +206,28 @@ void Session::wait(int stop) {
     left = std::clamp<std::int64_t>(left, 0, 60'000);
   }
   (void)::poll(entries.data(), entries.size(), static_cast<int>(left));
+  return stop >= 0 && entries[2].revents != 0;
 }
 
 bool Session::run(int stop) {
   const bool may_spin = std::thread::hardware_concurrency() > 1;
-  Time last_work = Clock::now();
-  pollfd stopping{stop, POLLIN, 0};
+  Time last_work = Clock::now(), last_look = last_work;
   while (!has_ended_) {
     const bool is_busy = go_on();
     const Time now = Clock::now();
     if (is_busy) last_work = now;
-    if (may_spin && now - last_work < kSpin) continue;
-    if (stop >= 0 && ::poll(&stopping, 1, 0) > 0) break;
-    if (!is_busy) wait(stop);
+    const bool goes_on = is_busy || (may_spin && now - last_work < kSpin);
+    // A session that always has work looks for the end, too.
+    if (goes_on && now - last_look < kLookForStop) continue;
+    last_look = now;
+    pollfd stopping{stop, POLLIN, 0};
+    if (goes_on ? ::poll(&stopping, 1, 0) > 0 : wait(stop)) break;
   }
-  drain();
+  const bool has_drained = drain();
   if (is_mounted_) ::fuse_session_unmount(session_);
   is_mounted_ = false;
+  // Calls that nobody waits for any more would end with the connections, in objects that are gone.
+  if (!has_drained) std::_Exit(has_kept_all_ ? 0 : 1);
   return has_kept_all_;
 }
 
@@ -230,7 +236,7 @@ Task<void> Session::end_all() {
 }
 
 // The kernel may still have requests while this goes on.
-void Session::drain() {
+bool Session::drain() {
   const Time deadline = Clock::now() + options_.patience;
   auto ending = end_all();
   ending.start();
@@ -238,8 +244,7 @@ void Session::drain() {
     if (!go_on()) wait(-1);
   }
   if (!ending.done()) has_kept_all_ = false;
-  // Calls that nobody waits for any more end with their connections.
-  if (!ending.done() || turns_.active() > 0) std::_Exit(has_kept_all_ ? 0 : 1);
+  return ending.done() && turns_.active() == 0;
 }
 
 }  // namespace mounts

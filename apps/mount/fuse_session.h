@@ -87,10 +87,13 @@ class Session {
   }
   // Returns whether there was a request.
   bool receive_one();
-  bool go_on();  // Returns whether anything was done.
-  void wait(int stop);
+  // Goes on with everything once. Returns whether there was work.
+  bool go_on();
+  // Waits for work. Returns whether `stop` has become readable.
+  bool wait(int stop);
   Task<void> end_all();
-  void drain();
+  // Ends what programs have begun. Returns whether nothing is left of it.
+  bool drain();
   void raise_read_ahead(const std::string& directory) const;
 
   const SessionOptions options_;

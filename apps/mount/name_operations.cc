@@ -311,16 +311,15 @@ Task<Outcome<void>> NameOperations::put_aside(Hold parent, Hold file, std::strin
   change.end(reply->resok() != nullptr ? &reply->resok()->todir_wcc : nullptr);
   parent->names.drop(name);
   file->attributes.expire();
-  file->parent = parent->id;
-  file->name = ours;
-  file->is_renamed_away = true;
+  file->our_name = ours;
+  file->our_directory = parent->id;
   co_return Outcome<void>();
 }
 
 Task<void> NameOperations::remove_renamed(Hold file, Who who) {
-  Hold parent = tree_.nodes().find(file->parent);
-  if (!parent || !std::exchange(file->is_renamed_away, false)) co_return;
-  std::string name = file->name;
+  Hold parent = tree_.nodes().find(file->our_directory);
+  std::string name = std::exchange(file->our_name, {});
+  if (!parent || name.empty()) co_return;
   (void)co_await remove_once(std::move(parent), std::move(name), who);
 }
 
@@ -408,7 +407,6 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   const bool puts_aside = target && !is_same && target->opened > 0 &&
                           target->type == nfs3::ftype3::NF3REG &&
                           source->type != nfs3::ftype3::NF3DIR;
-  const NodeId target_parent = to->id;
   if (puts_aside) {
     auto aside = co_await put_aside(tree_.nodes().find(to->id), tree_.nodes().find(target->id),
                                     new_name, who);
@@ -416,18 +414,16 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   }
   auto renamed = co_await rename_once(std::move(from), name, tree_.nodes().find(to->id), new_name,
                                       source->fileid, who);
-  if (!renamed && puts_aside && target->is_renamed_away) {
+  if (!renamed && puts_aside && !target->our_name.empty()) {
     // The name goes back to its file.
-    const std::string ours = target->name;
+    const std::string ours = target->our_name;
     auto back = co_await rename_once(tree_.nodes().find(to->id), ours, tree_.nodes().find(to->id),
                                      new_name, target->fileid, who);
-    if (back) target->is_renamed_away = false;
+    if (back) target->our_name.clear();
   }
   if (!renamed) co_return failed(renamed.error());
   if (target && !is_same) target->attributes.expire();
   source->attributes.expire();  // its ctime
-  source->parent = target_parent;
-  source->name = new_name;
   to->names.note(new_name, source->id, to->attributes.version());
   co_return Outcome<void>();
 }

@@ -46,9 +46,9 @@ struct Node {
   std::uint64_t own_writes = 0;         // grows with each write and each size that is set here
   std::uint64_t kernel_version = 0;     // of the content that the kernel may have kept
   std::uint32_t opened = 0;             // by programs
-  NodeId parent{};                      // where it was found last, and under which name
-  std::string name;
-  bool is_renamed_away = false;  // its name is one of ours, which goes with the last close
+  // A name of ours, which the file has until its last close, and its directory; empty: none.
+  std::string our_name;
+  NodeId our_directory{};
 };
 
 class NodeTable {

@@ -27,12 +27,13 @@ bool ReadAhead::note_read(std::uint64_t offset, std::size_t size, std::uint64_t 
   if (stamp != stamp_ || is_old) drop_all();
   stamp_ = stamp;
   // The kernel has several reads under way, and they may come in another order.
-  const bool is_near = offset + block_size_ >= expected_ && offset <= expected_ + block_size_;
+  const bool is_near = offset + near() >= expected_ && offset <= expected_ + near();
   const bool is_sequential = offset == expected_ || (is_near && window_ > 0);
   if (!is_sequential) {
     drop_all();
     window_ = 0;
     expected_ = offset + size;
+    position_ = 0;
     return false;
   }
   if (window_ == 0) {
@@ -43,7 +44,11 @@ bool ReadAhead::note_read(std::uint64_t offset, std::size_t size, std::uint64_t 
     window_ = std::min(blocks_max_, window_ * 2);
   }
   expected_ = std::max(expected_, offset + size);
-  position_ = offset / block_size_ * block_size_;
+  position_ = std::max(position_, offset / block_size_ * block_size_);
+  // Nobody comes back for the rest of blocks that are far behind.
+  while (!blocks_.empty() && blocks_.begin()->first + near() < position_) {
+    void_block(blocks_.begin());
+  }
   return blocks_max_ > 0;
 }
 
@@ -85,16 +90,20 @@ ReadAhead::Block* ReadAhead::find(std::uint64_t offset) noexcept {
   return found != blocks_.end() ? &found->second : nullptr;
 }
 
-void ReadAhead::note_used(std::uint64_t end) {
+void ReadAhead::note_used(std::uint64_t begin, std::uint64_t end) {
   for (auto each = blocks_.begin(); each != blocks_.end() && each->first < end;) {
     Block& block = each->second;
     const auto at = each++;
-    if (block.state == State::kUnderWay) continue;
-    block.used =
-        std::max(block.used,
-                 static_cast<std::size_t>(std::min<std::uint64_t>(block.count, end - at->first)));
-    if (block.used == block.count || block.state == State::kFailed) blocks_.erase(at);
+    if (block.state != State::kReady || at->first + block.count <= begin) continue;
+    const std::uint64_t first = std::max(begin, at->first);
+    const std::uint64_t last = std::min(end, at->first + block.count);
+    block.used = std::min(block.count, block.used + static_cast<std::size_t>(last - first));
+    if (block.used == block.count) blocks_.erase(at);
   }
+}
+
+void ReadAhead::drop_failed(Block& block) {
+  blocks_.erase(block.offset);
 }
 
 bool ReadAhead::is_idle() const noexcept {

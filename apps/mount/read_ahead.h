@@ -26,7 +26,7 @@ class ReadAhead {
     State state = State::kUnderWay;
     Buffer buffer;
     std::size_t count = 0;  // bytes that were read
-    std::size_t used = 0;   // up to where programs have asked for them
+    std::size_t used = 0;   // bytes that programs have got
     int error = 0;
     Time begun{};
   };
@@ -47,8 +47,11 @@ class ReadAhead {
 
   // Returns the block that has the byte at an offset; null: there is none.
   Block* find(std::uint64_t offset) noexcept;
-  // The bytes up to `end` were given to a program; blocks that are used up go.
-  void note_used(std::uint64_t end);
+  // These bytes were given to a program; blocks that are used up go. Reads overtake each other, so
+  // that the last bytes of a block may be read first.
+  void note_used(std::uint64_t begin, std::uint64_t end);
+  // The error of the block was given to a program: the next read asks the server again.
+  void drop_failed(Block& block);
   void drop_all();
 
   std::uint64_t block_size() const noexcept { return block_size_; }
@@ -59,6 +62,7 @@ class ReadAhead {
  private:
   static constexpr Clock::duration kAgeMax = std::chrono::seconds(3);
 
+  std::uint64_t near() const noexcept { return block_size_ * (1 + blocks_max_ / 2); }
   void void_block(std::map<std::uint64_t, Block>::iterator at);
 
   const std::uint64_t block_size_;

@@ -33,6 +33,7 @@ class ReadAheadTest : public testing::Test {
 TEST_F(ReadAheadTest, WindowGrowsAsAFileIsReadFromItsBeginning) {
   ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
   EXPECT_EQ(fill().size(), 1U);
+  ahead_.note_used(0, 100);
   std::set<std::uint64_t> all;
   std::size_t most = 0;
   for (std::uint64_t offset = 100; offset < 20'000; offset += 100) {
@@ -40,7 +41,7 @@ TEST_F(ReadAheadTest, WindowGrowsAsAFileIsReadFromItsBeginning) {
     for (const std::uint64_t each : fill()) EXPECT_TRUE(all.insert(each).second) << each;
     ASSERT_NE(ahead_.find(offset), nullptr);
     most = std::max(most, ahead_.blocks());
-    ahead_.note_used(offset + 100);
+    ahead_.note_used(offset, offset + 100);
   }
   EXPECT_EQ(most, 8U);
   EXPECT_EQ(ahead_.in_vain(), 0U);
@@ -64,6 +65,29 @@ TEST_F(ReadAheadTest, ReadsThatOvertakeEachOtherStaySequential) {
   ASSERT_TRUE(ahead_.note_read(200, 100, 1, now_));
   ASSERT_TRUE(ahead_.note_read(100, 100, 1, now_));
   EXPECT_NE(ahead_.find(100), nullptr);
+}
+
+TEST_F(ReadAheadTest, BlockStaysUntilAllOfItWasReadInWhateverOrder) {
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  fill();
+  for (const std::uint64_t offset : {900U, 500U, 600U, 100U, 300U, 0U, 200U, 800U, 700U}) {
+    ASSERT_TRUE(ahead_.note_read(offset, 100, 1, now_));
+    ASSERT_NE(ahead_.find(offset), nullptr);
+    ahead_.note_used(offset, offset + 100);
+  }
+  EXPECT_NE(ahead_.find(400), nullptr);
+  ahead_.note_used(400, 500);
+  EXPECT_EQ(ahead_.find(400), nullptr);
+}
+
+TEST_F(ReadAheadTest, RestsOfBlocksFarBehindGo) {
+  for (std::uint64_t offset = 0; offset < 50'000; offset += 100) {
+    ASSERT_TRUE(ahead_.note_read(offset, 100, 1, now_));
+    fill();
+    ASSERT_NE(ahead_.find(offset), nullptr);
+    if (offset % 1000 != 0) ahead_.note_used(offset, offset + 100);
+  }
+  EXPECT_GT(ahead_.in_vain(), 0U);
 }
 
 TEST_F(ReadAheadTest, ChangedFileIsReadAnew) {
@@ -96,7 +120,7 @@ TEST_F(ReadAheadTest, BlockThatIsVoidedWhileItIsReadIsNotShown) {
 TEST_F(ReadAheadTest, NothingIsReadBehindTheEndOfTheFile) {
   ASSERT_TRUE(ahead_.note_read(0, 1000, 1, now_));
   EXPECT_EQ(fill(1500), (std::vector<std::uint64_t>{0, 1000}));
-  ahead_.note_used(1000);
+  ahead_.note_used(0, 1000);
   ASSERT_TRUE(ahead_.note_read(1000, 1000, 1, now_));
   EXPECT_TRUE(fill(1500).empty());
 }
@@ -106,7 +130,7 @@ TEST_F(ReadAheadTest, FailedBlockIsReadAgainOnceItsErrorWasGiven) {
   ahead_.end(ahead_.begin(0, pool_.take(), now_), 0, EIO);
   ASSERT_NE(ahead_.find(0), nullptr);
   EXPECT_EQ(ahead_.find(0)->error, EIO);
-  ahead_.note_used(100);
+  ahead_.drop_failed(*ahead_.find(0));
   ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
   EXPECT_EQ(ahead_.next(), 0U);
 }

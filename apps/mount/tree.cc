@@ -18,7 +18,7 @@ Tree::Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options)
     : server_(server),
       turns_(turns),
       options_(options),
-      calls_(server.call_maker()),
+      calls_(server.call_maker(), &turns),
       buffers_(std::max(kBuffersMin, options.memory / kBufferSize), kBufferSize),
       registered_(server.connections().use_memory(buffers_.all())),
       nodes_(options_.time_outs) {}
@@ -72,9 +72,6 @@ bool Tree::note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Poin
 
 Entry Tree::entry_of(Hold node, Node& parent, std::string_view name,
                      const nfs3::fattr3& attributes) {
-  node->parent = parent.id;
-  node->name = name;
-  node->is_renamed_away = false;
   parent.names.note(name, node->id, parent.attributes.version());
   nodes_.add_lookup(*node);
   Entry entry;

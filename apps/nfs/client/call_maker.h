@@ -34,6 +34,8 @@ class CallMaker {
   CallMaker(Connections& connections, std::chrono::nanoseconds patience)
       : connections_(connections), patience_(patience) {}
 
+  std::chrono::nanoseconds patience() const noexcept { return patience_; }
+
   // `begin(stub)` makes the call, and `take(results)` of it a Result<T>; nothing of the results
   // outlives that. Both may refer to what the caller keeps until the task has ended.
   template <class T, class Begin, class Take>

@@ -12,6 +12,7 @@
 
 #include "nfs/client/call_maker.h"
 #include "nfs/client/failure.h"
+#include "nfs/client/turns.h"
 #include "nfs3.h"
 #include "rpcrdma/coroutine.h"
 #include "rpcrdma/generated/stub.h"
@@ -39,8 +40,10 @@ class FileCalls {
   template <class T>
   using Args = rpcrdma::AsyncArgument<T>;
 
-  // `call_maker` outlives this.
-  explicit FileCalls(CallMaker& call_maker) noexcept : call_maker_(call_maker) {}
+  // Both outlive this. With `turns`, a call is made again in a while if the server is too busy for
+  // it (NFS3ERR_JUKEBOX), within the time of a call.
+  explicit FileCalls(CallMaker& call_maker, Turns* turns = nullptr) noexcept
+      : call_maker_(call_maker), turns_(turns) {}
 
   // --- Names and attributes
   Reply<nfs3::LOOKUP3res> look_up(Args<nfs3::LOOKUP3args> args, CallAs as = {});
@@ -73,7 +76,11 @@ class FileCalls {
   Reply<nfs3::PATHCONF3res> name_limits(Args<nfs3::PATHCONF3args> args, CallAs as = {});
 
  private:
+  template <class T, class Begin, class Take>
+  Reply<T> call(CallAs as, Begin begin, Take take);
+
   CallMaker& call_maker_;
+  Turns* const turns_;
 };
 
 // --- Attributes of replies ----------------------------------------------------------------------

@@ -1,0 +1,293 @@
+// A server that means no good: each lie is an error of the operation, and costs no memory of the
+// server's choosing.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "mount/mounted_for_test.h"
+#include "mount3.h"
+#include "nfs/exporter.h"
+#include "nfs3.h"
+#include "rpcrdma/server.h"
+
+namespace mounts {
+namespace {
+
+using nfs3::ftype3;
+
+nfs3::nfs_fh3 handle_of(unsigned number) {
+  return {{std::byte{1}, static_cast<std::byte>(number)}};
+}
+
+nfs3::fattr3 attributes_of(ftype3 type, std::uint64_t fileid) {
+  nfs3::fattr3 made;
+  made.type = type;
+  made.mode = 0777;
+  made.nlink = 1;
+  made.fileid = fileid;
+  made.fsid = 1;
+  return made;
+}
+
+class Exports : public mount3::MOUNT_V3_Service {
+ public:
+  void MOUNTPROC3_EXPORT(rpcrdma::Answer<mount3::exports> answer) override {
+    answer.succeed({{"/data", {}}});
+  }
+  void MOUNTPROC3_MNT(rpcrdma::Answer<mount3::mountres3> answer,
+                      mount3::dirpath /*path*/) override {
+    mount3::mountres3 results;
+    results.set_mountinfo().fhandle = handle_of(0).data;
+    answer.succeed(results);
+  }
+};
+
+// Answers as a test says; what a test does not say is unknown to the server.
+class Liar : public nfs3::NFS_V3_Service {
+ public:
+  // The limits of the .x file are above those of a server.
+  std::span<const rpcrdma::ProcedureTraits> all_traits() const noexcept override { return {}; }
+
+  void NFSPROC3_FSINFO(rpcrdma::Answer<nfs3::FSINFO3res> answer,
+                       nfs3::FSINFO3args /*args*/) override {
+    nfs3::FSINFO3res results;
+    nfs3::FSINFO3resok& ok = results.set_resok();
+    ok.rtmax = ok.rtpref = ok.wtmax = ok.wtpref = 1U << 20U;
+    answer.succeed(results);
+  }
+  void NFSPROC3_GETATTR(rpcrdma::Answer<nfs3::GETATTR3res> answer,
+                        nfs3::GETATTR3args args) override {
+    nfs3::GETATTR3res results;
+    results.set_resok().obj_attributes =
+        attributes ? attributes(args.object) : attributes_of(ftype3::NF3DIR, 1);
+    answer.succeed(results);
+  }
+  void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer,
+                       nfs3::LOOKUP3args /*args*/) override {
+    nfs3::LOOKUP3res results;
+    nfs3::LOOKUP3resok& ok = results.set_resok();
+    ok.object = found;
+    ok.obj_attributes.set_attributes(found_attributes);
+    answer.succeed(results);
+  }
+  void NFSPROC3_ACCESS(rpcrdma::Answer<nfs3::ACCESS3res> answer, nfs3::ACCESS3args args) override {
+    nfs3::ACCESS3res results;
+    nfs3::ACCESS3resok& ok = results.set_resok();
+    ok.access = args.access;
+    ok.obj_attributes.set_attributes(found_attributes);
+    answer.succeed(results);
+  }
+  void NFSPROC3_READLINK(rpcrdma::Answer<nfs3::READLINK3res> answer,
+                         nfs3::READLINK3args /*args*/) override {
+    nfs3::READLINK3res results;
+    results.set_resok().data = target;
+    answer.succeed(results);
+  }
+  void NFSPROC3_READDIRPLUS(rpcrdma::Answer<nfs3::READDIRPLUS3res> answer,
+                            nfs3::READDIRPLUS3args args) override {
+    nfs3::READDIRPLUS3res results;
+    list(args.cookie, results.set_resok());
+    answer.succeed(results);
+  }
+  void NFSPROC3_READ(rpcrdma::Answer<nfs3::READ3res> answer, nfs3::READ3args /*args*/) override {
+    nfs3::READ3res results;
+    nfs3::READ3resok& ok = results.set_resok();
+    ok.count = static_cast<std::uint32_t>(bytes.size());
+    ok.data = nfs::bytes_of(bytes);
+    ok.eof = true;
+    answer.succeed(results);
+  }
+  void NFSPROC3_WRITE(rpcrdma::Answer<nfs3::WRITE3res> answer, nfs3::WRITE3args args) override {
+    nfs3::WRITE3res results;
+    nfs3::WRITE3resok& ok = results.set_resok();
+    ok.count = args.count;
+    ok.verf[0] = static_cast<std::byte>(++verifier);
+    answer.succeed(results);
+  }
+  void NFSPROC3_COMMIT(rpcrdma::Answer<nfs3::COMMIT3res> answer,
+                       nfs3::COMMIT3args /*args*/) override {
+    nfs3::COMMIT3res results;
+    results.set_resok().verf[0] = static_cast<std::byte>(is_honest ? verifier : ++verifier);
+    answer.succeed(results);
+  }
+
+  std::function<nfs3::fattr3(const nfs3::nfs_fh3&)> attributes;
+  nfs3::nfs_fh3 found = handle_of(7);
+  nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);
+  std::string target, bytes;
+  std::function<void(nfs3::cookie3, nfs3::READDIRPLUS3resok&)> list;
+  unsigned verifier = 0;
+  bool is_honest = false;
+};
+
+class Lied : public testing::Test {
+ protected:
+  void SetUp() override {
+    rpcrdma::ServerOptions settings;
+    settings.provider.name = "siwarp";
+    nfs::Exporter::make_room_in(settings);
+    auto server = rpcrdma::Server::listen("rdma://127.0.0.1:0", settings);
+    ASSERT_TRUE(server) << server.error().message();
+    server_.emplace(std::move(*server));
+    ASSERT_TRUE(server_->add(nfs3::NFS_PROGRAM, nfs3::NFS_V3, liar_));
+    ASSERT_TRUE(server_->add(mount3::MOUNT_PROGRAM, mount3::MOUNT_V3, exports_));
+    thread_ = std::thread([this] { server_->run(); });
+    mount_ =
+        std::make_unique<MountForTest>("nfs+rdma://" + std::string(server_->address()) + "/data");
+  }
+  void TearDown() override {
+    liar_.is_honest = true;
+    mount_.reset();
+    server_->stop();
+    thread_.join();
+  }
+  int looked_up() {
+    const auto found = mount_->run(mount_->names->look_up(mount_->root(), "name", {}));
+    if (found && found->node) mount_->tree->nodes().forget(found->node->id, 1);
+    return found ? 0 : found.error();
+  }
+  Outcome<void> listed(std::size_t most = 100'000) {
+    const auto id = mount_->directories->open(mount_->root());
+    std::uint64_t offset = 0;
+    Outcome<void> last;
+    for (std::size_t count = 0; count < most;) {
+      NamesForTest some(*mount_->tree, 50);
+      last = mount_->run(mount_->directories->read(id, offset, true, some, {}));
+      if (!last || some.names.empty()) break;
+      count += some.names.size();
+      offset = some.last;
+    }
+    mount_->directories->release(id);
+    return last;
+  }
+
+  Liar liar_;
+  Exports exports_;
+  std::optional<rpcrdma::Server> server_;
+  std::thread thread_;
+  std::unique_ptr<MountForTest> mount_;
+};
+
+TEST_F(Lied, DirectoryThatIsItsOwnParentIsRefused) {
+  liar_.found = handle_of(0);
+  liar_.found_attributes = attributes_of(ftype3::NF3DIR, 1);
+  EXPECT_EQ(looked_up(), ELOOP);
+}
+
+TEST_F(Lied, EmptyHandleIsRefused) {
+  liar_.found = {};
+  EXPECT_EQ(looked_up(), EIO);
+}
+
+TEST_F(Lied, FileThatBecomesAnotherIsStale) {
+  const Hold node = mount_->look_up("name");
+  ASSERT_TRUE(node);
+  liar_.attributes = [](const nfs3::nfs_fh3&) { return attributes_of(ftype3::NF3DIR, 7); };
+  node->attributes.expire();
+  const auto shown = mount_->run(mount_->attributes->get(mount_->tree->nodes().find(node->id), {}));
+  ASSERT_FALSE(shown);
+  EXPECT_EQ(shown.error(), ESTALE);
+  // The handle is of a new node from now on.
+  liar_.found_attributes = attributes_of(ftype3::NF3DIR, 8);
+  EXPECT_NE(mount_->look_up("another")->id, node->id);
+}
+
+TEST_F(Lied, TargetsOfLinksThatNoProgramCanReadAreRefused) {
+  liar_.found_attributes = attributes_of(ftype3::NF3LNK, 7);
+  const Hold node = mount_->look_up("name");
+  for (const std::string& each : {std::string(), std::string("a\0b", 3)}) {
+    liar_.target = each;
+    const auto read =
+        mount_->run(mount_->attributes->read_link(mount_->tree->nodes().find(node->id), {}));
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error(), EIO);
+  }
+}
+
+TEST_F(Lied, NamesThatLeadElsewhereAreRefused) {
+  for (const std::string& each : {std::string("../../etc"), std::string("a/b"), std::string()}) {
+    liar_.list = [&](nfs3::cookie3, nfs3::READDIRPLUS3resok& ok) {
+      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+      entry.name = each;
+      entry.cookie = 1;
+      ok.reply.eof = true;
+    };
+    const auto done = listed();
+    ASSERT_FALSE(done) << each;
+    EXPECT_EQ(done.error(), EIO);
+  }
+}
+
+TEST_F(Lied, DirectoryWithoutEndTakesNoMemory) {
+  // The same handle for all, and ever new names.
+  liar_.list = [](nfs3::cookie3 cookie, nfs3::READDIRPLUS3resok& ok) {
+    for (int i = 0; i < 100; ++i) {
+      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+      entry.cookie = ++cookie;
+      entry.name = "name" + std::to_string(cookie);
+      entry.name_handle.set_handle(handle_of(7));
+      entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, cookie));
+    }
+  };
+  EXPECT_TRUE(listed(20'000));
+  EXPECT_EQ(mount_->tree->nodes().size(), 1U);
+  EXPECT_EQ(mount_->directories->open_count(), 0U);
+}
+
+TEST_F(Lied, DirectoryThatGoesInCirclesEnds) {
+  liar_.list = [](nfs3::cookie3 cookie, nfs3::READDIRPLUS3resok& ok) {
+    for (int i = 0; i < 10; ++i) {
+      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+      cookie = (cookie + 1) % 70;
+      entry.cookie = cookie;
+      entry.name = "name" + std::to_string(cookie);
+    }
+  };
+  const auto done = listed();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error(), EIO);
+}
+
+TEST_F(Lied, MoreBytesThanWereAskedForAreAnError) {
+  const Hold node = mount_->look_up("name");
+  const auto opened = mount_->open("name");
+  liar_.bytes = std::string(5000, 'x');
+  BytesForTest sink;
+  const auto read = mount_->run(mount_->files->read(opened.id, 500'000, 100, sink));
+  EXPECT_FALSE(read);
+  EXPECT_EQ(sink.text, "");
+}
+
+// It forgets everything, always: the bytes stay here until it keeps them.
+TEST_F(Lied, ServerThatKeepsNothingLosesNoBytes) {
+  const auto opened = mount_->open("name", O_WRONLY);
+  EXPECT_EQ(mount_->write(opened.id, 0, "some bytes"), 0);
+  auto flushing = mount_->files->flush(mount_->look_up("name"));
+  flushing.start();
+  for (int i = 0; i < 1000 && mount_->tree->statistics().commits < 20; ++i) {
+    mount_->server->connections().wait();
+    mount_->server->connections().progress();
+    mount_->turns.resume_ready();
+  }
+  EXPECT_FALSE(flushing.done());
+  EXPECT_EQ(mount_->files->dirty_count(), 1U);
+  liar_.is_honest = true;
+  while (!flushing.done()) {
+    mount_->server->connections().wait();
+    mount_->server->connections().progress();
+    mount_->turns.resume_ready();
+  }
+  EXPECT_TRUE(std::move(flushing).result());
+  EXPECT_EQ(mount_->files->dirty_count(), 0U);
+}
+
+}  // namespace
+}  // namespace mounts

@@ -1,0 +1,357 @@
+// The operations against a server, without FUSE. The files of the server's directory are changed
+// behind this client's back, as a second client would.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mount/mounted_for_test.h"
+#include "nfs/relay_for_test.h"
+#include "nfs/served_for_test.h"
+
+namespace mounts {
+namespace {
+
+namespace fs = std::filesystem;
+using FileId = FileOperations::FileId;
+
+TreeOptions always_asking() {
+  using std::chrono::milliseconds;
+  TreeOptions options;
+  options.time_outs = {milliseconds(0), milliseconds(0), milliseconds(0), milliseconds(0)};
+  return options;
+}
+
+class Operations : public testing::TestWithParam<std::string> {
+ protected:
+  std::string url() const { return served_.url(GetParam(), "/data"); }
+
+  nfs::Served served_;
+};
+INSTANTIATE_TEST_SUITE_P(Over, Operations, testing::Values("rdma", "tcp"),
+                         [](const auto& each) { return each.param; });
+
+TEST_P(Operations, NamesAreCachedAlsoThatThereIsNone) {
+  served_.write_file("file", "");
+  MountForTest mount(url());
+  EXPECT_TRUE(mount.look_up("file"));
+  EXPECT_FALSE(mount.look_up("nothing"));
+  const auto asked = mount.tree->statistics().names_asked;
+  EXPECT_FALSE(mount.look_up("nothing"));
+  EXPECT_EQ(mount.tree->statistics().names_asked, asked);
+  MountForTest other(url(), always_asking());
+  served_.write_file("later", "");
+  EXPECT_FALSE(other.look_up("nothing"));
+  EXPECT_TRUE(other.look_up("later"));
+}
+
+TEST_P(Operations, OwnNamesAreSeenAtOnce) {
+  MountForTest mount(url());
+  EXPECT_FALSE(mount.look_up("a"));
+  (void)mount.create("a");
+  EXPECT_TRUE(mount.look_up("a"));
+  EXPECT_TRUE(mount.run(mount.names->rename(mount.root(), "a", mount.root(), "b", {})));
+  EXPECT_FALSE(mount.look_up("a"));
+  EXPECT_TRUE(mount.look_up("b"));
+}
+
+TEST_P(Operations, OpenSeesWhatWasClosedElsewhere) {
+  served_.write_file("file", "one");
+  MountForTest mount(url());
+  const Hold node = mount.look_up("file");  // as the kernel has it
+  auto opened = mount.open("file");
+  EXPECT_EQ(mount.read(opened.id, 0, 100), "one");
+  mount.run(mount.files->release(opened.id));
+  opened = mount.open("file");
+  EXPECT_TRUE(opened.is_unchanged);
+  mount.run(mount.files->release(opened.id));
+  served_.write_file("file", "another");
+  opened = mount.open("file");
+  EXPECT_FALSE(opened.is_unchanged);
+  EXPECT_EQ(mount.size("file"), 7U);
+  EXPECT_EQ(mount.read(opened.id, 0, 100), "another");
+}
+
+TEST_P(Operations, OwnWritesKeepTheKernelsPages) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  const Hold node = mount.look_up("file");
+  EXPECT_EQ(mount.write(file, 0, "hello"), 0);
+  EXPECT_EQ(mount.flush("file"), 0);
+  mount.run(mount.files->release(file));
+  EXPECT_EQ(served_.read_file("file"), "hello");
+  (void)mount.open("file");
+  EXPECT_TRUE(mount.open("file").is_unchanged);
+}
+
+TEST_P(Operations, ReadsAndAttributesSeeBytesThatAreOnTheirWay) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  std::string expected;
+  for (int i = 0; i < 200; ++i) {
+    const std::string piece(1000, static_cast<char>('a' + i % 26));
+    EXPECT_EQ(mount.write(file, expected.size(), piece), 0);
+    expected += piece;
+  }
+  EXPECT_EQ(mount.size("file"), expected.size());
+  EXPECT_EQ(mount.read(file, 100, 150'000), expected.substr(100, 150'000));
+  EXPECT_EQ(mount.flush("file"), 0);
+  EXPECT_EQ(served_.read_file("file"), expected);
+  EXPECT_EQ(mount.files->dirty_count(), 0U);
+}
+
+TEST_P(Operations, ServerThatWasRestartedGetsUncommittedBytesAgain) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  EXPECT_EQ(mount.write(file, 0, "first"), 0);
+  mount.run(mount.files->wait_until_written(mount.look_up("file")));
+  // It loses what it did not commit.
+  served_.end();
+  fs::resize_file(served_.path("file"), 0);
+  served_.begin();
+  EXPECT_EQ(mount.write(file, 5, "second"), 0);
+  EXPECT_EQ(mount.flush("file"), 0);
+  EXPECT_EQ(served_.read_file("file"), "firstsecond");
+  EXPECT_GE(mount.tree->statistics().bytes_written_twice, 5U);
+}
+
+TEST_P(Operations, NewSizeIsNotUndoneByBytesThatGoAgain) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  EXPECT_EQ(mount.write(file, 0, "0123456789"), 0);
+  nfs3::sattr3 cut;
+  cut.size.set_size(3);
+  EXPECT_TRUE(mount.run(mount.attributes->set(mount.look_up("file"), cut, {})));
+  EXPECT_EQ(mount.files->dirty_count(), 0U);
+  served_.restart();
+  EXPECT_EQ(mount.flush("file"), 0);
+  EXPECT_EQ(served_.read_file("file"), "012");
+  EXPECT_EQ(mount.read(file, 0, 100), "012");
+}
+
+TEST_P(Operations, MemoryIsBoundedWhateverIsWritten) {
+  TreeOptions narrow;
+  narrow.memory = 1;  // the least
+  MountForTest mount(url(), narrow);
+  const FileId file = mount.create("file");
+  const std::string piece(100'000, 'x');
+  for (int i = 0; i < 100; ++i) {
+    Buffer buffer = mount.run(mount.files->take_buffer());
+    std::ranges::copy(nfs::bytes_of(piece), buffer.memory().begin());
+    const auto offset = static_cast<std::uint64_t>(i) * piece.size();
+    EXPECT_TRUE(mount.run(mount.files->write(file, offset, buffer, 0, piece.size())));
+  }
+  EXPECT_EQ(mount.flush("file"), 0);
+  EXPECT_EQ(fs::file_size(served_.path("file")), 100 * piece.size());
+  EXPECT_EQ(mount.tree->buffers().free_count(), mount.tree->buffers().count());
+}
+
+TEST_P(Operations, LargeFileIsReadAheadInOrder) {
+  std::string content;
+  for (int i = 0; i < 300'000; ++i) content += std::to_string(i) + "\n";
+  served_.write_file("file", content);
+  MountForTest mount(url());
+  const FileId file = mount.open("file").id;
+  std::string got;
+  while (got.size() < content.size()) {
+    const std::string piece = mount.read(file, got.size(), 128U << 10U);
+    ASSERT_FALSE(piece.empty());
+    got += piece;
+  }
+  EXPECT_TRUE(got == content);
+  EXPECT_EQ(mount.read(file, content.size(), 100), "");
+  EXPECT_GT(mount.tree->statistics().bytes_read_ahead, content.size() / 2);
+  mount.run(mount.files->release(file));
+  EXPECT_EQ(mount.files->open_count(), 0U);
+  EXPECT_EQ(mount.tree->buffers().free_count(), mount.tree->buffers().count());
+}
+
+TEST_P(Operations, OpenFileKeepsItsBytesUnderANameOfOursUntilItsLastClose) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  EXPECT_EQ(mount.write(file, 0, "kept"), 0);
+  EXPECT_TRUE(mount.run(mount.names->remove(mount.root(), "file", {})));
+  EXPECT_FALSE(mount.look_up("file"));
+  std::vector<std::string> left;
+  for (const auto& each : fs::directory_iterator(served_.folder()))
+    left.push_back(each.path().filename());
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_THAT(left[0], testing::StartsWith(".nfs"));
+  EXPECT_TRUE(mount.look_up(left[0]));  // somebody lists the directory
+  EXPECT_EQ(mount.read(file, 0, 10), "kept");
+  mount.run(mount.files->release(file));
+  EXPECT_TRUE(fs::is_empty(served_.folder()));
+}
+
+TEST_P(Operations, RenameOverAnOpenFileLeavesItItsBytes) {
+  MountForTest mount(url());
+  const FileId file = mount.create("old");
+  EXPECT_EQ(mount.write(file, 0, "old"), 0);
+  served_.write_file("new", "new");
+  EXPECT_TRUE(mount.run(mount.names->rename(mount.root(), "new", mount.root(), "old", {})));
+  EXPECT_EQ(mount.read(file, 0, 10), "old");
+  EXPECT_EQ(served_.read_file("old"), "new");
+  mount.run(mount.files->release(file));
+  EXPECT_EQ(std::distance(fs::directory_iterator(served_.folder()), {}), 1);
+}
+
+TEST_P(Operations, RenameThatFailsGivesTheNameBack) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  served_.write_file("source", "");
+  // The name is gone between the lookup and the call.
+  EXPECT_TRUE(mount.look_up("source"));
+  fs::remove(served_.path("source"));
+  EXPECT_FALSE(mount.run(mount.names->rename(mount.root(), "source", mount.root(), "file", {})));
+  EXPECT_TRUE(fs::exists(served_.path("file")));
+  mount.run(mount.files->release(file));
+  EXPECT_TRUE(fs::exists(served_.path("file")));
+}
+
+TEST_P(Operations, CreationThatIsNotExclusiveLeavesAFileAlone) {
+  served_.write_file("file", "kept");
+  ASSERT_EQ(::chmod(served_.path("file").c_str(), 0604), 0);
+  MountForTest mount(url());
+  const auto made = mount.run(mount.names->create(mount.root(), "file", 0777, false, {}));
+  ASSERT_TRUE(made);
+  EXPECT_FALSE(made->was_made);
+  EXPECT_EQ(made->entry.attributes.mode & 07777U, 0604U);
+  EXPECT_EQ(served_.read_file("file"), "kept");
+  const auto refused = mount.run(mount.names->create(mount.root(), "file", 0777, true, {}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), EEXIST);
+  mount.tree->nodes().forget(made->entry.node->id, 1);
+}
+
+TEST_P(Operations, ErrorOfAWriteIsReportedByTheFlushAndOnce) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  EXPECT_EQ(mount.write(file, std::uint64_t{1} << 62U, "too far"), 0);
+  EXPECT_NE(mount.flush("file"), 0);
+  EXPECT_EQ(mount.flush("file"), 0);
+  EXPECT_EQ(mount.write(file, 0, "again"), 0);
+  EXPECT_EQ(mount.flush("file"), 0);
+}
+
+TEST_P(Operations, HandleThatIsStaleIsAnErrorAndItsNameIsFoundAnew) {
+  MountForTest mount(url());
+  served_.write_file("file", "one");
+  const FileId file = mount.open("file").id;
+  fs::remove(served_.path("file"));
+  served_.write_file("file", "two");
+  BytesForTest sink;
+  const auto stale = mount.run(mount.files->read(file, 0, 10, sink));
+  if (!stale) EXPECT_EQ(stale.error(), ESTALE);
+  MountForTest other(url(), always_asking());
+  EXPECT_EQ(other.read(other.open("file").id, 0, 10), "two");
+}
+
+TEST_P(Operations, ServerThatIsTooBusyIsAskedAgain) {
+  served_.write_file("file", "");
+  MountForTest mount(url(), always_asking());
+  served_.stop_workers();
+  const auto begun = Clock::now();
+  auto making = mount.names->make_directory(mount.root(), "d", 0755, {});
+  making.start();
+  // The first answer is that it is too busy: the task waits for its time, not for a reply.
+  while (!mount.turns.next_time()) {
+    ASSERT_FALSE(making.done());
+    ASSERT_LT(Clock::now() - begun, std::chrono::seconds(60));
+    mount.server->connections().wait();
+    mount.server->connections().progress();
+  }
+  served_.restart();
+  while (!making.done()) {
+    ASSERT_LT(Clock::now() - begun, std::chrono::seconds(60));
+    mount.server->connections().wait(mount.turns.next_time());
+    mount.server->connections().progress();
+    mount.turns.resume_ready();
+  }
+  const auto made = std::move(making).result();
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_TRUE(fs::is_directory(served_.path("d")));
+}
+
+TEST_P(Operations, DirectoriesAreReadInPieces) {
+  for (int i = 0; i < 500; ++i) served_.write_file("name" + std::to_string(i), "");
+  MountForTest mount(url());
+  for (const bool with_nodes : {false, true}) {
+    const auto id = mount.directories->open(mount.root());
+    std::set<std::string> all;
+    std::uint64_t offset = 0;
+    for (;;) {
+      NamesForTest some(*mount.tree, 7);
+      ASSERT_TRUE(mount.run(mount.directories->read(id, offset, with_nodes, some, {})));
+      if (some.names.empty()) break;
+      for (const std::string& each : some.names) EXPECT_TRUE(all.insert(each).second) << each;
+      offset = some.last;
+    }
+    EXPECT_EQ(all.size(), 502U);  // with "." and ".."
+    mount.directories->release(id);
+  }
+  EXPECT_EQ(mount.tree->nodes().size(), 1U);  // listing keeps nothing
+}
+
+TEST_P(Operations, AccessIsAskedOncePerUserAndFile) {
+  served_.write_file("file", "");
+  ASSERT_EQ(::chmod(served_.path("file").c_str(), 0640), 0);
+  MountForTest mount(url());
+  rpcrdma::AuthSys somebody;
+  somebody.machine_name = "test";
+  somebody.uid = somebody.gid = 12345;
+  const Who other{12345, &somebody};
+  const auto allowed = [&](Who who, int mask) {
+    const auto answer = mount.run(mount.attributes->check_access(mount.look_up("file"), mask, who));
+    return answer ? 0 : answer.error();
+  };
+  const Hold node = mount.look_up("file");
+  EXPECT_EQ(allowed({}, R_OK | W_OK), 0);
+  EXPECT_EQ(allowed(other, R_OK), EACCES);
+  served_.end();
+  EXPECT_EQ(allowed({}, R_OK), 0);
+  EXPECT_EQ(allowed(other, R_OK), EACCES);
+  served_.begin();
+}
+
+TEST(RepeatedOperations, FindTheirOwnWorkWhenAnAnswerWasLost) {
+  nfs::Served served;
+  nfs::Relay relay(served.address("tcp"));
+  MountForTest mount("nfs+tcp://" + relay.address() + "/data");
+  const auto losing = [&](auto task) {
+    relay.lose_after(0);
+    auto done = mount.run(std::move(task));
+    EXPECT_TRUE(done) << done.error();
+    EXPECT_TRUE(relay.has_lost_it());
+  };
+  losing(mount.names->make_directory(mount.root(), "d", 0755, {}));
+  losing(mount.names->make_symbolic_link(mount.root(), "link", "target", {}));
+  losing(mount.names->make_node(mount.root(), "fifo", S_IFIFO | 0600, {}, {}));
+  losing(mount.names->create(mount.root(), "file", 0644, true, {}));
+  const Hold file = mount.look_up("file");
+  losing(mount.names->link(mount.tree->nodes().find(file->id), mount.root(), "other", {}));
+  losing(mount.names->remove_directory(mount.root(), "d", {}));
+  (void)mount.look_up("other");
+  (void)mount.look_up("file");
+  (void)mount.look_up("moved");
+  losing(mount.names->rename(mount.root(), "file", mount.root(), "moved", {}));
+  (void)mount.look_up("other");
+  losing(mount.names->remove(mount.root(), "other", {}));
+  std::set<std::string> left;
+  for (const auto& each : fs::directory_iterator(served.folder()))
+    left.insert(each.path().filename());
+  EXPECT_THAT(left, testing::ElementsAre("fifo", "link", "moved"));
+}
+
+}  // namespace
+}  // namespace mounts
