@@ -93,6 +93,11 @@ foreach(name latency.bt connections.bt)
     install(PROGRAMS "${PROJECT_BINARY_DIR}/packaging/bpftrace/${name}" DESTINATION ${CMAKE_INSTALL_DATADIR}/rpcrdma/bpftrace)
   endif()
 endforeach()
+# mount(8) looks for it by the type fuse.rpcrdma.
+configure_file("${PROJECT_SOURCE_DIR}/packaging/fuse/mount.fuse.rpcrdma.in" "${PROJECT_BINARY_DIR}/packaging/mount.fuse.rpcrdma" @ONLY)
+if(TARGET rpcrdma_command AND RPCRDMA_FUSE_FOUND)
+  install(PROGRAMS "${PROJECT_BINARY_DIR}/packaging/mount.fuse.rpcrdma" DESTINATION ${CMAKE_INSTALL_SBINDIR})
+endif()
 if(TARGET rpcrdma_command AND RPCRDMA_SYSTEMD_FOUND)
   install(FILES "${PROJECT_BINARY_DIR}/packaging/rpcrdma.service" "${PROJECT_BINARY_DIR}/packaging/rpcrdma.socket"
           DESTINATION "${RPCRDMA_UNIT_DIR}")

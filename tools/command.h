@@ -103,6 +103,7 @@ void add_explain(Command& program);
 void add_bench(Command& program);
 void add_info(Command& program);
 void add_run(Command& program);
+void add_mount(Command& program);
 
 // Says what is wrong with an empty value, as that of a shell's variable is that was not set.
 std::string not_empty(const std::string& value);

@@ -62,6 +62,8 @@ constexpr std::array<Feature, 8> kFeatures = {
       "install libmicrohttpd-dev, and build again"},
      {"systemd", "states and sockets of a service (serve)", RPCRDMA_WITH_SYSTEMD != 0,
       "install libsystemd-dev, and build again"},
+     {"mount", "exports as directories here (mount)", RPCRDMA_WITH_FUSE != 0,
+      "install libfuse3-dev, and build again"},
      {"metrics", "a page for a monitoring system (serve --metrics)", RPCRDMA_WITH_HTTP != 0,
       "install libmicrohttpd-dev, and build again"},
      {"probes", "probes for bpftrace, perf and SystemTap", RPCRDMA_WITH_PROBES != 0,

@@ -58,6 +58,7 @@ int run(int argc, char** argv) {
   rpcrdma::tools::add_rm(program, rpcrdma::tools::Also::kNfs);
   rpcrdma::tools::add_blob(program);
   rpcrdma::tools::add_nfs_commands(program);
+  rpcrdma::tools::add_mount(program);
   rpcrdma::tools::add_ping(program);
   rpcrdma::tools::add_top(program);
   rpcrdma::tools::add_doctor(program);

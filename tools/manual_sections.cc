@@ -177,6 +177,27 @@ constexpr std::array<ManualSections, 24> kPages = {{
      .exit_status = kExitStatus,
      .security = kClientSecurity,
      .see_also = kClientSeeAlso},
+    {.name = "mount",
+     .examples = "Mount an export\trpcrdma mount nfs+rdma://HOST/srv/data /mnt/data\n"
+                 "Mount it for all users, with two hosts\trpcrdma mount "
+                 "nfs+rdma://HOST1,HOST2/srv/data /mnt/data -o allow_other,timeo=300\n"
+                 "Unmount it\tumount /mnt/data\n",
+     .files = "/dev/fuse\tThe device by which the kernel asks for files.\n"
+              "/etc/fstab\tnfs+rdma://HOST/srv/data /mnt/data fuse.rpcrdma _netdev,nofail 0 0\n"
+              "/etc/fuse.conf\tuser_allow_other lets users other than root say -o allow_other.\n",
+     .environment = kClientEnvironment,
+     .signals = "SIGTERM, SIGINT\tThe server keeps what was written, and the export is unmounted, "
+                "even if files are open. A second one ends the command at once.\n",
+     .exit_status =
+         "0\tThe export is mounted; with --foreground, it was unmounted, and the server has kept "
+         "all that was written.\n"
+         "1\tIt could not be mounted; with --foreground also: something that was written is lost.\n"
+         "2\tThe command line is wrong.\n"
+         "3\tNo server could be reached.\n",
+     .security = "A server that lies can show programs wrong names and bytes, and nothing outside "
+                 "the directory; mount what you do not trust with -o "
+                 "nosuid,nodev. " RPCRDMA_CLIENT_SECURITY,
+     .see_also = "rpcrdma(1) rpcrdma-serve(1) nfs(5) fuse(4) fusermount3(1) mount(8)"},
     {.name = "ping",
      .examples = "Make ten calls\trpcrdma ping rdma://HOST --count 10\n"
                  "See whether a server takes work\trpcrdma ping --ready nfs+rdma://HOST/srv/data\n",

@@ -599,7 +599,7 @@ class CommandTest(CommandFixture):
             self.assertIn("--json", result.stdout)
         info = json.loads(run("info", "--json").stdout)
         self.assertEqual(set(info["features"]),
-                         {"verbs", "kerberos", "libtirpc", "cephfs", "http", "systemd", "metrics", "probes"})
+                         {"verbs", "kerberos", "libtirpc", "cephfs", "http", "systemd", "mount", "metrics", "probes"})
         self.assertEqual(["version 1", "version 2"], [line.split(" (")[0].removeprefix("RPC-over-RDMA ")
                                                       for line in info["protocols"]])
         shown = run("info").stdout

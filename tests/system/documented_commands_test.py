@@ -24,6 +24,7 @@ MACHINE = "looks at the machine that runs the test: doctor_test.py does the same
 LIVE = "goes on until Ctrl-C, at a server in /run: explain_live_test.py does the same"
 CAPTURE = "needs a capture: explain_test.py does the same"
 WATCHED = "asks the one server of this user, and tests have many: watch_test.py does the same"
+MOUNTED = "mounts, for which it takes root and /dev/fuse: mount_test.py does the same"
 BENCH = "takes a minute: bench_test.py does the same for less"
 TIRPC = "starts a program of the reader's: tirpc_programs_test.py does the same"
 REFUSED = {
@@ -61,6 +62,9 @@ REFUSED = {
     "rpcrdma doctor": MACHINE,
     "rpcrdma doctor --server": MACHINE,
     "rpcrdma top --once": WATCHED,
+    "rpcrdma mount nfs+rdma://HOST/srv/data /mnt/data": MOUNTED,
+    "rpcrdma mount nfs+rdma://HOST1,HOST2/srv/data /mnt/data -o allow_other,timeo=300": MOUNTED,
+    "rpcrdma mount nfs+rdma://HOST/srv/data DIR": MOUNTED,
     "rpcrdma bench": BENCH,
     "rpcrdma bench --json --seconds 2 --cases null_qd32,read_64k_qd8": BENCH,
     "rpcrdma ls|cat|cp -r|stat|mkdir|mv|rm|df nfs+rdma://HOST/srv/data/PATH": "several in one: the others do each",

@@ -1,0 +1,550 @@
+#!/usr/bin/env python3
+"""`rpcrdma mount`: programs on a mounted export, a second client, servers that end, and how the mount ends.
+
+A program whose request is never answered cannot be killed, so each mount here has a short deadline, every wait has a bound,
+and whatever is left is aborted by the kernel at the end.
+"""
+import ctypes
+import errno
+import fcntl
+import filecmp
+import json
+import mmap
+import os
+import pathlib
+import re
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+import unittest
+
+from command_fixture import BOUND_S, COMMAND, CommandFixture, run, wait_until
+
+TIMEO = 100  # tenths of seconds that a request may take
+MANY = int(os.environ.get("RPCRDMA_MOUNT_NAMES", "2000"))  # in one directory; 20,000 in make check-all
+
+
+def why_not():
+    """The reason why nothing can be mounted here; none: it can."""
+    if os.geteuid() != 0:
+        return "mounting without root needs fusermount3 and a /dev/fuse for all; the lab has them"
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse: {error.strerror}"
+    if not json.loads(run("info", "--json").stdout)["features"]["mount"]["built"]:
+        return "this build has no libfuse3"
+    return None
+
+
+def mounts():
+    """The mount points here, with the numbers of their devices."""
+    lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    return {words[4]: words[2] for words in map(str.split, lines)}
+
+
+class MountFixture(CommandFixture):
+    def setUp(self):
+        super().setUp()
+        self.processes = []
+        self.at = self.root / "at"
+        self.at.mkdir()
+        self.server, self.url = self.serve_nfs()
+
+    def tearDown(self):
+        for point, device in mounts().items():
+            if not point.startswith(str(self.root)):
+                continue
+            subprocess.run(["umount", "-l", point], check=False)
+            abort = pathlib.Path(f"/sys/fs/fuse/connections/{device.split(':')[1]}/abort")
+            try:
+                abort.write_text("1")
+            except OSError:
+                pass  # it is gone, or the folder is not mounted here
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=BOUND_S)
+        super().tearDown()
+
+    def serve_nfs(self, port=0, folder=None):
+        process = subprocess.Popen(
+            [COMMAND, "serve", "--nfs", f"{folder or self.served}:no_root_squash", "--export", "/data", "--port",
+             str(port), "--provider", "siwarp", "--handle-key", self.root / "key"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.processes.append(process)
+        line = process.stdout.readline()
+        self.assertTrue(line.startswith("ready"), line)
+        return process, next(word for word in line.split() if word.startswith("nfs+rdma"))
+
+    def port(self):
+        return int(self.url.split("/")[2].split(":")[1])
+
+    def mount(self, *arguments, at=None, url=None, options=f"timeo={TIMEO}"):
+        """Mounts, and returns the process that stays in the foreground."""
+        process = subprocess.Popen([COMMAND, "mount", url or self.url, at or self.at, "-f", "-o", options, "--stats",
+                                    *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        line = process.stderr.readline()
+        self.assertTrue(line.startswith("ready"), line)
+        return process
+
+    def ended(self, process, code=0):
+        """What the process said, which ends by itself."""
+        _, errors = process.communicate(timeout=BOUND_S)
+        self.assertEqual(process.returncode, code, errors)
+        return errors
+
+    def is_mounted(self, at=None):
+        return str(at or self.at) in mounts()
+
+    def ok(self, *command, **keywords):
+        result = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=BOUND_S, check=False,
+                                **keywords)
+        self.assertEqual(result.returncode, 0, (command, result.stdout, result.stderr))
+        return result.stdout
+
+    def fails_with(self, code, function, *arguments):
+        with self.assertRaises(OSError) as raised:
+            function(*arguments)
+        self.assertEqual(raised.exception.errno, code, raised.exception)
+
+
+class Files(MountFixture):
+    def setUp(self):
+        super().setUp()
+        self.mounting = self.mount()
+
+    def test_names_are_made_found_and_removed(self):
+        at = self.at
+        (at / "d").mkdir(mode=0o750)
+        (at / "d" / "a").write_text("one")
+        os.link(at / "d" / "a", at / "b")
+        os.symlink("d/a", at / "link")
+        os.mkfifo(at / "fifo", 0o600)
+        self.assertEqual((at / "link").read_text(), "one")
+        self.assertEqual((at / "b").stat().st_ino, (at / "d" / "a").stat().st_ino)
+        self.assertEqual((at / "b").stat().st_nlink, 2)
+        self.assertTrue(stat.S_ISFIFO((at / "fifo").stat().st_mode))
+        self.assertEqual(stat.S_IMODE((self.served / "d").stat().st_mode), 0o750)
+        os.rename(at / "b", at / "d" / "c")
+        self.assertEqual(sorted(os.listdir(at / "d")), ["a", "c"])
+        self.assertEqual(sorted(os.listdir(at)), ["d", "fifo", "link"])
+        self.fails_with(errno.ENOTEMPTY, os.rmdir, at / "d")
+        self.fails_with(errno.ENOENT, os.stat, at / "b")
+        self.fails_with(errno.EEXIST, os.mkdir, at / "d")
+        self.fails_with(errno.ENAMETOOLONG, os.stat, at / ("x" * 256))
+        for name in ("d/a", "d/c", "link", "fifo"):
+            os.unlink(at / name)
+        os.rmdir(at / "d")
+        self.assertEqual(os.listdir(self.served), [])
+
+    def test_attributes_are_set_to_the_nanosecond(self):
+        path = self.at / "file"
+        path.write_text("123456")
+        os.chmod(path, 0o640)
+        os.chown(path, 12, 34)
+        os.utime(path, ns=(1_000_000_000_123_456_789, 987_654_321_012_345_678))
+        for seen in (path.stat(), (self.served / "file").stat()):
+            self.assertEqual((stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid), (0o640, 12, 34))
+            self.assertEqual((seen.st_atime_ns, seen.st_mtime_ns),
+                             (1_000_000_000_123_456_789, 987_654_321_012_345_678))
+        os.truncate(path, 3)
+        self.assertEqual(path.read_text(), "123")
+        os.truncate(path, 5)
+        self.assertEqual(path.read_bytes(), b"123\0\0")
+        self.fails_with(errno.EINVAL, lambda: os.utime(path, (-1, -1)))
+        space = os.statvfs(self.at)
+        self.assertGreater(space.f_blocks, 0)
+        self.fails_with(errno.EOPNOTSUPP, os.getxattr, path, "user.x")
+
+    def test_bytes_come_back_however_they_were_written(self):
+        content = os.urandom((3 << 20) + 12345)
+        path = self.at / "file"
+        with open(path, "wb", buffering=0) as file:
+            for begin in range(0, len(content), 100_003):
+                file.write(content[begin:begin + 100_003])
+            self.assertEqual(os.fstat(file.fileno()).st_size, len(content))
+        self.assertEqual((self.served / "file").read_bytes(), content)
+        self.assertEqual(path.read_bytes(), content)
+        with open(path, "r+b", buffering=0) as file:
+            for offset in (1 << 20, 17, (3 << 20) - 5, 99_999, 17):
+                file.seek(offset)
+                file.write(b"changed")
+                file.seek(offset - 3)
+                self.assertEqual(file.read(10)[3:], b"changed")
+        with open(path, "ab", buffering=0) as file:
+            file.write(b"more")
+        self.assertEqual(path.read_bytes(), (self.served / "file").read_bytes())
+        self.assertTrue(path.read_bytes().endswith(b"more"))
+        direct = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            room = mmap.mmap(-1, 1 << 20)
+            self.assertEqual(os.preadv(direct, [room], 1 << 20), 1 << 20)
+            self.assertEqual(room[:], path.read_bytes()[1 << 20:2 << 20])
+        finally:
+            os.close(direct)
+
+    def test_mapped_memory_goes_to_the_file(self):
+        path = self.at / "file"
+        with open(path, "w+b") as file:
+            file.truncate(100_000)
+            with mmap.mmap(file.fileno(), 100_000) as memory:
+                memory[50_000:50_005] = b"hello"
+                memory.flush()
+                self.assertEqual((self.served / "file").read_bytes()[50_000:50_005], b"hello")
+
+    def test_exclusive_creation_has_one_winner(self):
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        os.close(os.open(self.at / "file", flags, 0o604))
+        self.assertEqual(stat.S_IMODE((self.served / "file").stat().st_mode), 0o604)
+        self.fails_with(errno.EEXIST, os.open, self.at / "file", flags)
+        (self.served / "other").touch()
+        self.fails_with(errno.EEXIST, os.open, self.at / "other", flags)
+
+    def test_file_that_is_open_outlives_its_name(self):
+        with open(self.at / "file", "w+") as file:
+            file.write("kept")
+            file.flush()
+            os.unlink(self.at / "file")
+            os.listdir(self.at)
+            file.seek(0)
+            self.assertEqual(file.read(), "kept")
+            self.assertFalse((self.at / "file").exists())
+        wait_until(lambda: os.listdir(self.served) == [])
+        (self.at / "old").write_text("old")
+        (self.at / "new").write_text("new")
+        with open(self.at / "old") as file:
+            os.rename(self.at / "new", self.at / "old")
+            self.assertEqual(file.read(), "old")
+        self.assertEqual((self.at / "old").read_text(), "new")
+        wait_until(lambda: os.listdir(self.served) == ["old"])
+
+    def test_exchanging_names_is_refused_and_loses_nothing(self):
+        (self.at / "a").write_text("a")
+        (self.at / "b").write_text("b")
+        libc = ctypes.CDLL(None, use_errno=True)
+        no_replace, exchange = 1, 2  # of renameat2(2)
+        for flag, target, code in ((no_replace, "b", errno.EEXIST), (no_replace, "c", errno.EINVAL),
+                                   (exchange, "b", errno.EINVAL)):
+            result = libc.renameat2(-100, bytes(self.at / "a"), -100, bytes(self.at / target), flag)
+            self.assertEqual((result, ctypes.get_errno()), (-1, code), (flag, target))
+        self.assertEqual(((self.at / "a").read_text(), (self.at / "b").read_text()), ("a", "b"))
+
+    def test_large_directory_is_listed_whole_and_in_any_way(self):
+        names = {f"name{i:05}" for i in range(MANY)}
+        for name in names:
+            (self.served / name).touch()
+        self.assertEqual(set(os.listdir(self.at)), names)
+        with os.scandir(self.at) as entries:
+            self.assertEqual(sum(entry.is_file() for entry in entries), MANY)
+        self.assertEqual(set(self.ok("find", self.at, "-type", "f", "-printf", "%f\n").split()), names)
+        for name in names:
+            os.unlink(self.at / name)
+        self.assertEqual(os.listdir(self.at), [])
+
+    def test_fork_does_not_end_the_writing(self):
+        with open(self.at / "file", "w") as file:
+            file.write("one ")
+            file.flush()
+            self.ok("true", pass_fds=[file.fileno()])
+            file.write("two")
+        self.assertEqual((self.served / "file").read_text(), "one two")
+
+    def test_locks_are_of_this_machine(self):
+        with open(self.at / "file", "w") as one, open(self.at / "file", "w") as two:
+            fcntl.flock(one, fcntl.LOCK_EX)
+            self.fails_with(errno.EAGAIN, fcntl.flock, two, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def test_no_room_is_reported_by_close_or_before(self):
+        with open(self.at / "file", "wb", buffering=0) as file:
+            limit = 1 << 62
+            file.seek(limit)
+            with self.assertRaises(OSError):
+                file.write(b"x" * 100)
+                os.fsync(file.fileno())
+
+
+class Programs(MountFixture):
+    def setUp(self):
+        super().setUp()
+        self.mounting = self.mount()
+
+    def make_tree(self, top):
+        for i in range(40):
+            folder = top / f"d{i % 5}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"f{i}").write_bytes(os.urandom(1 + i * 997))
+        (top / "link").symlink_to("d1/f1")
+
+    def is_same(self, one, two):
+        compared = filecmp.dircmp(one, two)
+        self.assertEqual((compared.left_only, compared.right_only, compared.diff_files), ([], [], []))
+        for name in compared.common_dirs:
+            self.is_same(one / name, two / name)
+
+    def test_git_clones_collects_and_finds_no_fault(self):
+        tree = self.root / "tree"
+        self.make_tree(tree)
+        git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"]
+        environment = {**os.environ, "HOME": str(self.root), "GIT_CONFIG_NOSYSTEM": "1"}
+        self.ok(*git, "init", "-q", tree, env=environment)
+        self.ok(*git, "-C", tree, "add", ".", env=environment)
+        self.ok(*git, "-C", tree, "commit", "-q", "-m", "one", env=environment)
+        clone = self.at / "clone"
+        self.ok(*git, "clone", "-q", "--no-hardlinks", tree, clone, env=environment)
+        self.assertEqual(self.ok(*git, "-C", clone, "status", "--short", env=environment), "")
+        (clone / "d1" / "new").write_text("new")
+        self.ok(*git, "-C", clone, "add", ".", env=environment)
+        self.ok(*git, "-C", clone, "commit", "-q", "-m", "two", env=environment)
+        self.ok(*git, "-C", clone, "gc", "-q", env=environment)
+        self.ok(*git, "-C", clone, "fsck", "--strict", env=environment)
+        self.assertEqual(len(self.ok(*git, "-C", clone, "log", "--oneline", env=environment).splitlines()), 2)
+
+    def test_signals_that_a_program_handles_end_no_request(self):
+        # Python begins most calls again by itself, but none of these.
+        code = ("import os, signal, sys\n"
+                "taken = []\n"
+                "signal.signal(signal.SIGALRM, lambda *_: taken.append(1))\n"
+                "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\n"
+                "os.chdir(sys.argv[1])\n"
+                "for i in range(200):\n"
+                "    os.mkdir(f'd{i}')\n"
+                "    os.rename(f'd{i}', f'e{i}')\n"
+                "    os.stat(f'e{i}')\n"
+                "    os.rmdir(f'e{i}')\n"
+                "signal.setitimer(signal.ITIMER_REAL, 0)\n"
+                "print(len(taken) > 10)\n")
+        self.assertEqual(self.ok(sys.executable, "-c", code, self.at), "True\n")
+
+    def test_tar_goes_both_ways(self):
+        tree = self.root / "tree"
+        self.make_tree(tree)
+        self.ok("tar", "-C", tree, "-cf", self.at / "all.tar", ".")
+        (self.at / "tree").mkdir()
+        self.ok("tar", "-C", self.at / "tree", "-xf", self.at / "all.tar")
+        self.is_same(tree, self.at / "tree")
+        back = self.root / "back"
+        self.ok("cp", "-a", self.at / "tree", back)
+        self.is_same(tree, back)
+        self.ok("rm", "-r", self.at / "tree")
+
+    def test_sqlite_keeps_its_journal_there(self):
+        database = sqlite3.connect(self.at / "db")
+        database.execute("create table t (a integer primary key, b text)")
+        for i in range(50):
+            with database:
+                database.execute("insert into t (b) values (?)", ("x" * i * 20,))
+        self.assertEqual(database.execute("pragma integrity_check").fetchall(), [("ok",)])
+        database.close()
+        there = sqlite3.connect(self.served / "db")
+        self.assertEqual(there.execute("select count(*) from t").fetchone(), (50,))
+        there.close()
+
+
+class TwoClients(MountFixture):
+    def setUp(self):
+        super().setUp()
+        self.mount()
+        self.other = self.root / "other"
+        self.other.mkdir()
+        self.mount(at=self.other)
+
+    def test_file_that_was_closed_there_is_whole_here(self):
+        one, two = self.at / "file", self.other / "file"
+        for i in range(30):
+            content = os.urandom(1 + (i * 7919) % 20_000)
+            writer, reader = (one, two) if i % 2 == 0 else (two, one)
+            writer.write_bytes(content)
+            self.assertEqual(reader.read_bytes(), content, i)
+            with open(writer, "ab") as file:
+                file.write(b"more")
+            self.assertEqual(reader.read_bytes(), content + b"more", i)
+            self.assertEqual((self.served / "file").read_bytes(), content + b"more", i)
+
+    def test_names_of_the_other_are_seen_within_the_time_outs(self):
+        third = self.root / "third"
+        third.mkdir()
+        self.mount(at=third, options=f"timeo={TIMEO},actimeo=0")
+        self.assertFalse((third / "file").exists())
+        (self.at / "file").write_text("1")
+        self.assertTrue((third / "file").exists())
+        os.rename(self.at / "file", self.at / "moved")
+        self.assertEqual(os.listdir(third), ["moved"])
+        self.assertFalse((third / "file").exists())
+
+
+class Servers(MountFixture):
+    def test_server_that_is_killed_under_load_loses_no_byte(self):
+        self.mount(options="timeo=600")
+        content = os.urandom(256 << 10)
+        writer = subprocess.Popen(
+            [sys.executable, "-c",
+             "import os, sys\n"
+             "data = open(sys.argv[2], 'rb').read()\n"
+             "for i in range(60):\n"
+             "    with open(f'{sys.argv[1]}/f{i}', 'wb', buffering=0) as file:\n"
+             "        for at in range(0, len(data), 30000): file.write(data[at:at + 30000])\n"
+             "    print(i, flush=True)\n", self.at, self.file_with(content)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.processes.append(writer)
+        for _ in range(2):
+            for _ in range(10):
+                writer.stdout.readline()
+            port = self.port()
+            self.server.kill()
+            self.server.wait(timeout=BOUND_S)
+            self.server, self.url = self.serve_nfs(port)
+        _, errors = writer.communicate(timeout=BOUND_S)
+        self.assertEqual((writer.returncode, errors), (0, ""))
+        for i in range(60):
+            self.assertEqual((self.served / f"f{i}").read_bytes(), content, i)
+
+    def file_with(self, content):
+        path = self.root / "content"
+        path.write_bytes(content)
+        return path
+
+    def test_second_host_takes_over(self):
+        second, url = self.serve_nfs()
+        hosts = self.url.split("/")[2], url.split("/")[2]
+        self.mount(url=f"nfs+rdma://{hosts[0]},{hosts[1]}/data", options="timeo=300")
+        (self.at / "one").write_text("1")
+        self.server.kill()
+        (self.at / "two").write_text("2")
+        self.assertEqual((self.at / "one").read_text(), "1")
+        self.assertEqual(sorted(os.listdir(self.served)), ["one", "two"])
+        self.assertIsNone(second.poll())
+
+    def test_server_that_is_gone_is_an_error_in_time_and_the_mount_goes(self):
+        mounting = self.mount(options="timeo=20")
+        (self.at / "file").write_text("x")
+        self.server.kill()
+        self.server.wait(timeout=BOUND_S)
+        with self.assertRaises(OSError) as raised:
+            (self.at / "another").write_text("y")
+        self.assertIn(raised.exception.errno, (errno.EIO, errno.ETIMEDOUT))
+        self.ok("umount", self.at)
+        self.ended(mounting)
+        self.assertFalse(self.is_mounted())
+
+    def test_program_of_a_silent_server_can_be_killed(self):
+        self.mount(options="timeo=600")
+        os.kill(self.server.pid, signal.SIGSTOP)
+        try:
+            program = subprocess.Popen(["stat", self.at / "nothing"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+            self.processes.append(program)
+            waits = pathlib.Path(f"/proc/{program.pid}/wchan")
+            wait_until(lambda: "fuse" in waits.read_text() or "request_wait" in waits.read_text()
+                       or pathlib.Path(f"/proc/{program.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "D")
+            program.kill()
+            program.wait(timeout=30)
+        finally:
+            os.kill(self.server.pid, signal.SIGCONT)
+
+    def test_silent_server_is_a_time_out(self):
+        self.mount(options="timeo=10")
+        os.kill(self.server.pid, signal.SIGSTOP)
+        try:
+            self.fails_with(errno.ETIMEDOUT, os.stat, self.at / "nothing")
+        finally:
+            os.kill(self.server.pid, signal.SIGCONT)
+
+
+class Ends(MountFixture):
+    def test_command_returns_when_the_export_is_mounted(self):
+        mounted = run("mount", self.url, self.at, "-o", f"timeo={TIMEO}")
+        self.assertEqual((mounted.returncode, mounted.stdout, mounted.stderr), (0, "", ""))
+        self.assertTrue(self.is_mounted())
+        (self.at / "file").write_text("x")
+        self.assertEqual((self.served / "file").read_text(), "x")
+        shown = pathlib.Path("/proc/self/mountinfo").read_text()
+        self.assertIn(f"- fuse.rpcrdma {self.url} ", shown)
+        self.ok("umount", self.at)
+        self.assertFalse(self.is_mounted())
+
+    def test_umount_ends_the_command(self):
+        mounting = self.mount()
+        (self.at / "file").write_text("x")
+        self.ok("umount", self.at)
+        self.assertIn("attributes", self.ended(mounting))
+
+    def test_sigterm_keeps_what_was_written_and_unmounts_though_in_use(self):
+        mounting = self.mount()
+        file = os.open(self.at / "file", os.O_CREAT | os.O_WRONLY)
+        os.write(file, b"x" * 1_000_000)
+        mounting.send_signal(signal.SIGTERM)
+        self.ended(mounting)
+        self.assertFalse(self.is_mounted())
+        self.assertEqual((self.served / "file").stat().st_size, 1_000_000)
+        self.fails_with(errno.ENOTCONN, os.fstat, file)
+        self.fails_with(errno.ENOTCONN, os.close, file)
+
+    def test_mount_of_a_killed_command_goes_and_comes_again(self):
+        mounting = self.mount()
+        mounting.kill()
+        mounting.wait(timeout=BOUND_S)
+        self.fails_with(errno.ENOTCONN, os.listdir, self.at)
+        self.ok("umount", "-l", self.at)
+        self.mount()
+        self.assertEqual(os.listdir(self.at), [])
+
+    def test_read_only_mount_changes_nothing(self):
+        (self.served / "file").write_text("x")
+        self.mount("--read-only", "--foreground", "--options", "nosuid")
+        self.assertEqual((self.at / "file").read_text(), "x")
+        self.fails_with(errno.EROFS, (self.at / "file").write_text, "y")
+        self.fails_with(errno.EROFS, os.unlink, self.at / "file")
+
+    def test_what_cannot_be_mounted_says_why(self):
+        for text, code, arguments in (
+                ("there is no such option", 2, (self.url, self.at, "-o", "frobnicate")),
+                ("unkillable", 2, (self.url, self.at, "-o", "hard")),
+                ("--json is for results", 2, (self.url, self.at, "--json")),
+                ("No such file", 1, (self.url, self.root / "nothing")),
+                ("no export", 1, (self.url.replace("/data", "/other"), self.at)),
+                ("", 3, (self.url.replace(str(self.port()), str(free_port())), self.at, "--no-reconnect"))):
+            result = run("mount", *arguments)
+            self.assertEqual(result.returncode, code, (arguments, result.stderr))
+            self.assertIn(text, result.stderr)
+        self.assertFalse(self.is_mounted())
+
+
+class Helper(MountFixture):
+    """What mount(8) calls for the type fuse.rpcrdma."""
+
+    def helper(self, *arguments):
+        folder = pathlib.Path(os.environ["RPCRDMA_PACKAGING"])
+        text = (folder / "mount.fuse.rpcrdma").read_text()
+        mine = self.root / "helper"
+        mine.write_text(re.sub(r"(?m)^exec \S+/rpcrdma ", f"exec {COMMAND} ", text))
+        return subprocess.run(["sh", mine, *arguments], capture_output=True, text=True, timeout=BOUND_S, check=False)
+
+    def test_options_of_mount_reach_the_command(self):
+        mounted = self.helper(self.url, self.at, "-s", "-n", "-o", "ro,_netdev", "-o", f"timeo={TIMEO}", "-t", "fuse.rpcrdma")
+        self.assertEqual((mounted.returncode, mounted.stderr), (0, ""))
+        self.assertTrue(self.is_mounted())
+        self.fails_with(errno.EROFS, (self.at / "file").touch)
+
+    def test_fake_mount_is_none(self):
+        self.assertEqual(self.helper(self.url, self.at, "-sf").returncode, 0)
+        self.assertFalse(self.is_mounted())
+        self.assertEqual(self.helper(self.url).returncode, 1)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+if __name__ == "__main__":
+    reason = why_not()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    unittest.main()

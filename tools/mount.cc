@@ -1,0 +1,176 @@
+// `rpcrdma mount`: an export of an NFS server as a directory here, by FUSE.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "files/file.h"
+#include "mount/fuse_session.h"
+#include "tools/command.h"
+#include "tools/interrupt.h"
+#include "tools/mount_options.h"
+#include "tools/nfs_commands.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+struct MountSettings {
+  ClientSettings client;
+  NfsSettings nfs;
+  std::string url, directory;
+  std::vector<std::string> options;
+  bool is_read_only = false;
+  bool stays = false;
+};
+
+// A child goes on with the mount, and the process that was called ends when the mount is there, or
+// with the child's exit status. The child must begin before there are connections and threads.
+class Background {
+ public:
+  Background() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("making a pipe");
+    files::File reading(ends[0]);
+    ready_ = files::File(ends[1]);
+    const pid_t child = ::fork();
+    if (child < 0) fail("starting a process");
+    if (child == 0) {
+      ::setsid();
+      return;
+    }
+    ready_ = {};
+    char byte = 0;
+    ssize_t count = 0;
+    while ((count = ::read(reading.descriptor(), &byte, 1)) < 0 && errno == EINTR) {
+    }
+    if (count == 1) ::_exit(kSuccess);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ::_exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : kFailed);
+  }
+  // The mount is there. Nobody reads what this process says from now on.
+  void report_ready() {
+    (void)::chdir("/");
+    const files::File nothing("/dev/null", O_RDWR);
+    for (int each = 0; each < 3; ++each) ::dup2(nothing.descriptor(), each);
+    (void)!::write(ready_.descriptor(), "", 1);
+    ready_ = {};
+  }
+
+ private:
+  [[noreturn]] static void fail(const char* what) {
+    tools::fail(kFailed, fmt::format("{}: {}", what, std::strerror(errno)));
+  }
+  files::File ready_;
+};
+
+MountWords words_of(MountSettings& settings) {
+  MountWords words;
+  for (const std::string& each : settings.options) {
+    if (auto read = read_mount_words(each, words); !read) fail(kUsage, read.error());
+  }
+  words.is_read_only |= settings.is_read_only;
+  if (words.patience) {
+    settings.client.timeout_s = std::chrono::duration<double>(*words.patience).count();
+  }
+  if (words.mount_port) settings.nfs.mount_port = *words.mount_port;
+  if (words.connections) settings.nfs.connections = *words.connections;
+  if (words.security) settings.client.security = *words.security;
+  if (words.is_for_all && settings.client.security != "sys") {
+    fail(kUsage,
+         "-o allow_other has calls made in the names of their users, for which Kerberos "
+         "has no tickets here; use it with sec=sys");
+  }
+  return words;
+}
+
+std::string statistics_text(mounts::Session& session) {
+  const mounts::Statistics& counted = session.statistics();
+  return fmt::format(
+      "rpcrdma: attributes {} cached, {} asked; names {} cached, {} asked; {} read ahead, {} of it "
+      "in vain; {} written twice, {} commits; {} requests timed out, {} interrupted",
+      counted.attributes_cached, counted.attributes_asked, counted.names_cached,
+      counted.names_asked, size_text(counted.bytes_read_ahead), size_text(counted.bytes_in_vain),
+      size_text(counted.bytes_written_twice), counted.commits, session.requests().timed_out(),
+      session.requests().interrupted());
+}
+
+void mount_export(MountSettings& settings) {
+  settings.client.common.refuse({"--json"}, "results, and mount prints none");
+  const MountWords words = words_of(settings);
+  settings.nfs.note({settings.url});
+  (void)parsed_nfs_url(settings.url);
+  std::array<char, PATH_MAX> whole{};
+  if (::realpath(settings.directory.c_str(), whole.data()) == nullptr) {
+    fail(kFailed, fmt::format("{}: {}", settings.directory, std::strerror(errno)));
+  }
+  std::unique_ptr<Background> background;
+  if (!settings.stays) background = std::make_unique<Background>();
+  Interrupt interrupt("rpcrdma: interrupted, nothing is mounted\n", kFailed);
+  const auto server = mount(settings.client, settings.nfs, settings.url);
+  mounts::SessionOptions options;
+  options.tree.time_outs = {words.file_min, words.file_max, words.directory_min,
+                            words.directory_max};
+  options.tree.memory = words.memory;
+  options.tree.asks_at_open = words.asks_at_open;
+  options.patience =
+      std::chrono::milliseconds(static_cast<std::int64_t>(settings.client.timeout_s * 1e3));
+  options.is_read_only = words.is_read_only;
+  options.is_for_all = words.is_for_all;
+  options.fuse = words.fuse;
+  options.source = settings.url;
+  auto session = mounts::Session::mount(*server, whole.data(), options);
+  if (!session) fail(kFailed, fmt::format("{}: {}", settings.directory, session.error()));
+  interrupt.wait_for_it();
+  if (background) {
+    background->report_ready();
+  } else {
+    say(fmt::format("ready {} at {}", settings.url, whole.data()));
+  }
+  const bool has_kept_all = (*session)->run(interrupt.descriptor());
+  if (settings.client.has_stats) say(statistics_text(**session));
+  if (!has_kept_all) {
+    fail(kFailed, fmt::format("{}: the server has not kept all that was written; programs that did "
+                              "not look at the result of close or fsync do not know",
+                              settings.url));
+  }
+}
+
+}  // namespace
+
+void add_mount(Command& program) {
+  Command& command = program.add_subcommand(
+      "mount",
+      "make an export of an NFS server a directory here, by FUSE, without a kernel module");
+  auto& settings = command.on_call(mount_export);
+  command.add({{"URL", &settings.url, "the export, or a directory in it", {.is_required = true}},
+               {"DIR", &settings.directory, "where it appears", {.is_required = true}},
+               {"-o,--options",
+                &settings.options,
+                "options of nfs(5) and mount(8), with commas between them: ro, timeo=TENTHS, "
+                "acregmin=S, acregmax=S, acdirmin=S, acdirmax=S, actimeo=S, noac, nocto, "
+                "nconnect=N, mountport=PORT, sec=FLAVOR, allow_other, memory=SIZE, nosuid, nodev, "
+                "noexec, noatime",
+                {.type = "OPTION[,OPTION...]"}},
+               {"--read-only", &settings.is_read_only, "refuse all changes, as -o ro"},
+               {"-f,--foreground", &settings.stays,
+                "stay, and say `ready` on stderr; without this the command ends when the export is "
+                "mounted, and a process in the background goes on"}});
+  settings.client.add_calls_to(command,
+                               "seconds that each request of a program may take, as -o timeo");
+  settings.client.add_reconnect_to(command);
+  settings.nfs.add_to(command);
+  command.set_footer(
+      "umount DIR, or fusermount3 -u DIR without root, ends it; SIGTERM does so even if it is in "
+      "use, once the server has kept what was written.\n"
+      "In /etc/fstab: nfs+rdma://HOST/EXPORT DIR fuse.rpcrdma _netdev,nofail 0 0");
+}
+
+}  // namespace rpcrdma::tools

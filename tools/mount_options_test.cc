@@ -1,0 +1,78 @@
+#include "tools/mount_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rpcrdma::tools {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+MountWords words_of(std::string_view text) {
+  MountWords words;
+  const auto read = read_mount_words(text, words);
+  EXPECT_TRUE(read) << read.error();
+  return words;
+}
+
+std::string refused(std::string_view text) {
+  MountWords words;
+  const auto read = read_mount_words(text, words);
+  return read ? "" : read.error();
+}
+
+TEST(MountWords, HaveTheDefaultsOfNfs5) {
+  const MountWords words = words_of("");
+  EXPECT_EQ(words.file_min, seconds(3));
+  EXPECT_EQ(words.file_max, seconds(60));
+  EXPECT_EQ(words.directory_min, seconds(30));
+  EXPECT_EQ(words.directory_max, seconds(60));
+  EXPECT_FALSE(words.is_read_only);
+}
+
+TEST(MountWords, SetTimeOutsInSecondsAndTimeoInTenths) {
+  const MountWords words = words_of("acregmin=1,acregmax=2,acdirmin=5,acdirmax=7,timeo=25");
+  EXPECT_EQ(words.file_min, seconds(1));
+  EXPECT_EQ(words.file_max, seconds(2));
+  EXPECT_EQ(words.directory_min, seconds(5));
+  EXPECT_EQ(words.directory_max, seconds(7));
+  EXPECT_EQ(words.patience, milliseconds(2'500));
+  EXPECT_EQ(words_of("noac").directory_max, seconds(0));
+  EXPECT_EQ(words_of("actimeo=9").file_min, seconds(9));
+}
+
+TEST(MountWords, TakeWhatMountAndSystemdSay) {
+  const MountWords words =
+      words_of("rw,_netdev,nofail,x-systemd.automount,nosuid,nodev,ro,vers=3,");
+  EXPECT_TRUE(words.is_read_only);
+  EXPECT_THAT(words.fuse, testing::ElementsAre("nosuid", "nodev"));
+}
+
+TEST(MountWords, SetTheRest) {
+  const MountWords words =
+      words_of("allow_other,nocto,nconnect=4,mountport=20048,sec=krb5p,memory=64M");
+  EXPECT_TRUE(words.is_for_all);
+  EXPECT_FALSE(words.asks_at_open);
+  EXPECT_EQ(words.connections, 4U);
+  EXPECT_EQ(words.mount_port, 20048);
+  EXPECT_EQ(words.security, "krb5p");
+  EXPECT_EQ(words.memory, std::size_t{64} << 20U);
+}
+
+TEST(MountWords, RefuseWhatIsWrongByItsName) {
+  EXPECT_THAT(refused("ro,frobnicate"), testing::HasSubstr("-o frobnicate"));
+  EXPECT_THAT(refused("timeo=x"), testing::HasSubstr("timeo= takes tenths"));
+  EXPECT_THAT(refused("timeo=0"), testing::HasSubstr("timeo="));
+  EXPECT_THAT(refused("acregmin=-1"), testing::HasSubstr("acregmin="));
+  EXPECT_THAT(refused("acregmin=61"), testing::HasSubstr("at most"));
+  EXPECT_THAT(refused("nconnect=17"), testing::HasSubstr("1 to 16"));
+  EXPECT_THAT(refused("memory=1M"), testing::HasSubstr("16M at least"));
+  EXPECT_THAT(refused("memory=99999999999G"), testing::HasSubstr("memory="));
+  EXPECT_THAT(refused("sec=none"), testing::HasSubstr("krb5"));
+  EXPECT_THAT(refused("hard"), testing::HasSubstr("unkillable"));
+  EXPECT_THAT(refused("lock"), testing::HasSubstr("nolock"));
+}
+
+}  // namespace
+}  // namespace rpcrdma::tools
