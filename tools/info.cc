@@ -49,7 +49,7 @@ struct Feature {
   const char* remedy;  // names what to install
 };
 
-constexpr std::array<Feature, 8> kFeatures = {
+constexpr auto kFeatures = std::to_array<Feature>(
     {{"verbs", "RDMA devices", RPCRDMA_WITH_VERBS != 0,
       "install libibverbs-dev and librdmacm-dev, and build again"},
      {"kerberos", "RPCSEC_GSS with Kerberos 5 (--sec)", RPCRDMA_WITH_KRB5 != 0,
@@ -67,7 +67,7 @@ constexpr std::array<Feature, 8> kFeatures = {
      {"metrics", "a page for a monitoring system (serve --metrics)", RPCRDMA_WITH_HTTP != 0,
       "install libmicrohttpd-dev, and build again"},
      {"probes", "probes for bpftrace, perf and SystemTap", RPCRDMA_WITH_PROBES != 0,
-      "install systemtap-sdt-dev, and build again"}}};
+      "install systemtap-sdt-dev, and build again"}});
 
 Json features_json() {
   Json all = Json::object();

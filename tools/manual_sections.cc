@@ -30,7 +30,7 @@ constexpr std::string_view kLocalExitStatus =
 constexpr std::string_view kClientSecurity = RPCRDMA_CLIENT_SECURITY;
 constexpr std::string_view kClientSeeAlso = "rpcrdma(1) rpcrdma-serve(1) rpcrdma-doctor(1)";
 
-constexpr std::array<ManualSections, 24> kPages = {{
+constexpr auto kPages = std::to_array<ManualSections>({
     {.name = "",
      .examples = "Serve a directory to this machine\trpcrdma serve --blob files &\n"
                  "Send a file there\trpcrdma put rdma://127.0.0.1 README.md\n"
@@ -294,7 +294,7 @@ constexpr std::array<ManualSections, 24> kPages = {{
      .security = "Whoever may write to the file decides what root exports: leave it to root. It "
                  "has no secrets; the files that handle-key and keytab name are secrets.",
      .see_also = "rpcrdma-serve(1) rpcrdma(1) systemd.service(5) exports(5)"},
-}};
+});
 
 constexpr ManualSections kOthers = {.exit_status = kLocalExitStatus, .see_also = "rpcrdma(1)"};
 
