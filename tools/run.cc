@@ -1,7 +1,9 @@
 // `rpcrdma run`: starts a program of libtirpc's with the adapter in front of that.
 #include <fmt/core.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -78,6 +80,16 @@ Variables variables_of(const RunSettings& settings) {
   return made;
 }
 
+// A server takes three descriptors for each connection, and libtirpc looks at the limit before the
+// adapter can raise it.
+void raise_descriptor_limit() {
+  constexpr rlim_t kWanted = 65'536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kWanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kWanted);
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void run(RunSettings& settings) {
   const Variables variables = variables_of(settings);
   if (settings.prints) {
@@ -88,6 +100,7 @@ void run(RunSettings& settings) {
     fail(kUsage, "run takes a program: rpcrdma run [OPTION…] -- PROGRAM [ARGUMENT…]");
   }
   for (const auto& [name, value] : variables) ::setenv(name, value.c_str(), 1);
+  raise_descriptor_limit();
   std::vector<char*> arguments;
   for (std::string& word : settings.words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

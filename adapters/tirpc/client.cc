@@ -11,7 +11,6 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <random>
 #include <thread>
@@ -68,7 +67,6 @@ class RdmaClient {
   // Sends what is encoded and waits for the reply. Returns false after writing error_.
   bool exchange(rpcproc_t procedure, std::chrono::microseconds limit);
   void write(MessageWriter& out) const;
-  bool make_place(std::uint32_t size);
   void note(rpcproc_t procedure, const Error& error);
   // Decodes the reply in reader_. Returns whether the call shall be made again, with a credential
   // that was refreshed.
@@ -96,8 +94,7 @@ class RdmaClient {
   std::recursive_mutex mutex_;
   std::thread::id owner_;
   XdrWriter writer_;
-  std::unique_ptr<std::byte[]> place_;  // for the data of results that RDMA places
-  std::uint32_t place_size_ = 0;
+  ResultPlace place_;
   const rpcrdma_tirpc_procedure* binding_ = nullptr;  // of the call that is made
   std::uint32_t reply_max_ = 0;                       // the same
   Client client_;
@@ -190,20 +187,22 @@ bool RdmaClient::encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, 
 }
 
 bool RdmaClient::exchange(rpcproc_t procedure, std::chrono::microseconds limit) {
+  const std::size_t copied_max = kCopiedMax * (writer_.items().size() + 1);
   auto call = client_.prepare_message(
-      static_cast<std::uint32_t>(std::min(writer_.written().size(), kCopiedMax)));
+      static_cast<std::uint32_t>(std::min(writer_.written().size(), copied_max)));
   if (!call) {
     error_ = unsent_error(call.error());
     return false;
   }
   write(call->arguments());
   if (binding_ != nullptr && binding_->results != 0) {
-    const std::uint32_t size = std::min(binding_->result_size_max, settings().reply_max);
-    if (!make_place(size)) {
+    const MutableBytes place =
+        place_.make(std::min(binding_->result_size_max, settings().reply_max));
+    if (place.empty()) {
       fail(RPC_CANTSEND, ENOBUFS);
       return false;
     }
-    call->place_result({place_.get(), size});
+    call->place_result(place);
   }
   call->expect_results(reply_max_);
   call->time_out_after(limit);
@@ -235,13 +234,6 @@ void RdmaClient::write(MessageWriter& out) const {
   add(message.subspan(done));
 }
 
-bool RdmaClient::make_place(std::uint32_t size) {
-  if (size <= place_size_ && place_) return true;
-  place_.reset(new (std::nothrow) std::byte[size]);
-  place_size_ = place_ ? size : 0;
-  return place_ != nullptr;
-}
-
 void RdmaClient::note(rpcproc_t procedure, const Error& error) {
   if (error.code != Errc::kChunk || std::exchange(has_warned_, true)) return;
   report(
@@ -267,7 +259,7 @@ bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool 
       if (AUTH_VALIDATE(&auth, &message.acpted_rply.ar_verf) == 0) {
         fail(RPC_AUTHERROR);
         error_.re_why = AUTH_INVALIDRESP;
-      } else if (reader_.bind(binding_ != nullptr ? binding_->results : 0);
+      } else if (reader_.bind(binding_ != nullptr ? binding_->results : 0, &place_);
                  decode != nullptr &&
                  AUTH_UNWRAP(&auth, stream, decode, static_cast<caddr_t>(results)) == 0) {
         fail(RPC_CANTDECODERES);

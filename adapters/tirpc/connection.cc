@@ -1,6 +1,7 @@
 #include "connection.h"
 
 #include <fcntl.h>
+#include <rpc/rpc_com.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -59,6 +60,12 @@ std::unique_ptr<Connection> Connection::make(RdmaServer& server, std::string_vie
   // A stream socket: programs ask for SO_TYPE.
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    return nullptr;
+  }
+  // The table of libtirpc has this size, which it took from the limit when it needed one first.
+  if (ends[0] >= _rpc_dtablesize()) {
+    ::close(ends[0]);
+    ::close(ends[1]);
     return nullptr;
   }
   std::unique_ptr<Connection> made(new Connection(server, peer));

@@ -19,6 +19,13 @@ bool_t decode(XdrReader& reader, char** data, u_int* size, u_int size_max, u_int
   if (!reader.read_next(next) || next.size > size_max) return FALSE;
   *size = next.size;
   if (next.size + spare == 0) return TRUE;
+  if (*data == nullptr && !next.placed.empty() && reader.place() != nullptr) {
+    *data = reader.place()->give(next.placed);
+    if (*data != nullptr) {
+      if (spare > 0) (*data)[next.size] = '\0';
+      return TRUE;
+    }
+  }
   if (*data == nullptr) *data = static_cast<char*>(std::malloc(std::size_t{next.size} + spare));
   if (*data == nullptr) return FALSE;
   if (spare > 0) (*data)[next.size] = '\0';

@@ -68,7 +68,11 @@ RdmaServer::RdmaServer() : MessageService(settings().call_max), transport_(this)
   (void)watched;
 }
 
-RdmaServer::~RdmaServer() = default;
+// Connections fail the calls that nobody has answered, for which the server has to be there.
+RdmaServer::~RdmaServer() {
+  lost_.clear();
+  connections_.clear();
+}
 
 Expected<void, Error> RdmaServer::open(const std::string& url) {
   if (server_) {
@@ -77,8 +81,7 @@ Expected<void, Error> RdmaServer::open(const std::string& url) {
     addresses_.push_back(std::move(*added));
     // The server may wait on another descriptor now; libtirpc's number for it stays.
     if (::dup3(server_->wait_fd(), transport_.descriptor(), O_CLOEXEC) < 0) {
-      return Unexpected<Error>(
-          Error{Errc::kNoResources, "listening", url, std::strerror(errno)});  // NOLINT
+      return Unexpected<Error>(Error{Errc::kNoResources, "listening", url, std::strerror(errno)});
     }
     return {};
   }

@@ -60,7 +60,7 @@ class RdmaServer final : public MessageService {
   std::vector<std::string> addresses_;
   std::map<std::string, std::unique_ptr<Connection>, std::less<>> connections_;
   std::vector<std::unique_ptr<Connection>> lost_;  // ended by the peer; libtirpc still knows them
-  std::optional<Server> server_;                   // goes first
+  std::optional<Server> server_;
   // SVC_RECV of the rendezvous is under way. Calls are dispatched inside of it, and a dispatch
   // function may run a loop of its own, which serves all other transports.
   bool is_serving_ = false;

@@ -116,6 +116,22 @@ bool XdrWriter::reserve(std::size_t size) noexcept {
   return true;
 }
 
+// --- ResultPlace -------------------------------------------------------------------------------
+
+MutableBytes ResultPlace::make(std::size_t size) noexcept {
+  if (!memory_ || size > size_) {
+    memory_.reset(static_cast<std::byte*>(std::malloc(size + 1)));
+    size_ = memory_ ? size : 0;
+  }
+  return {memory_.get(), std::min(size, size_)};
+}
+
+char* ResultPlace::give(Bytes data) noexcept {
+  if (!memory_ || data.data() != memory_.get() || data.size() < size_ / 2) return nullptr;
+  void* const given = memory_.release();
+  return static_cast<char*>(given);
+}
+
 // --- XdrReader ---------------------------------------------------------------------------------
 
 const XDR::xdr_ops XdrReader::kOperations = {

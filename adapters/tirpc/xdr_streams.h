@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 
@@ -91,6 +92,24 @@ class XdrWriter {
   bool refers_ = false;
 };
 
+// Memory in which a result lands that RDMA places, and which the program may get: it frees the data
+// of results by free().
+class ResultPlace {
+ public:
+  // Returns memory of this size, and of a byte more for the end of a text; empty: there is none.
+  MutableBytes make(std::size_t size) noexcept;
+  // Gives the memory away if this data lies at its beginning and fills most of it. Null: it does
+  // not, and has to be copied.
+  char* give(Bytes data) noexcept;
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t size_ = 0;
+};
+
 // Reads a message whose parts lie one behind the other, or in several places.
 class XdrReader {
  public:
@@ -104,7 +123,12 @@ class XdrReader {
   bool open(MessageReader& message) noexcept;
   void close() noexcept;
   // As XdrWriter::bind(), for results whose data lies where the client has offered memory.
-  void bind(std::uint32_t eligible) noexcept { numbers_.restart(eligible); }
+  void bind(std::uint32_t eligible, ResultPlace* place = nullptr) noexcept {
+    numbers_.restart(eligible);
+    place_ = place;
+  }
+  // The place of bind(); null: there is none.
+  ResultPlace* place() noexcept { return place_; }
   // The item that xdr_bytes() or xdr_string() reads next: its count, and its place if it has one.
   struct Next {
     std::uint32_t size;
@@ -134,6 +158,7 @@ class XdrReader {
   std::size_t run_ = 0, offset_ = 0;  // the next byte: which run, and where in it
   std::size_t position_ = 0, size_ = 0;
   ItemNumbers numbers_;
+  ResultPlace* place_ = nullptr;
   std::array<Bytes, kBulkItemsMax> placed_{};  // results, in their order
   std::size_t placed_count_ = 0, next_placed_ = 0;
 };

@@ -436,6 +436,7 @@ TEST_F(TirpcAdapterClient, CallThatTimesOutGivesItsArgumentsBack) {
 enum : rpcproc_t { kHoldsBack = 5, kPeer = 20, kLeave = 21 };
 
 std::atomic<int> transports = 0;  // that libtirpc knows
+std::atomic<int> unanswered = 0;
 
 void serve_echo(svc_req* request, SVCXPRT* transport) {
   transports = static_cast<int>(std::count_if(svc_pollfd, svc_pollfd + svc_max_pollfd,
@@ -468,6 +469,7 @@ void serve_echo(svc_req* request, SVCXPRT* transport) {
       return;
     }
     case kHoldsBack:
+      ++unanswered;
       return;  // no answer, as procedures of rpcgen's that return null
     case kLeave:
       svc_sendreply(transport, coder(xdr_void), nullptr);
@@ -485,6 +487,7 @@ class TirpcAdapterServer : public ::testing::TestWithParam<Loop> {
   // All of libtirpc's server stays on one thread.
   void SetUp() override {
     ASSERT_EQ(::pipe(stop_), 0);
+    unanswered = 0;
     std::atomic<bool> is_ready = false;
     serving_ = std::thread([&] {
       SVCXPRT* const rendezvous = svc_rdma_create("rdma://127.0.0.1:0");
@@ -698,6 +701,23 @@ TEST_P(TirpcAdapterServer, CallAfterAProgramHasDestroyedATransportGetsAnother) {
   EXPECT_EQ(call(client.get(), kLeave), RPC_SUCCESS);
   expect_echo(client.get(), 3'000);
   await_transports(client.get(), 2);
+}
+
+TEST_P(TirpcAdapterServer, EndsWithCallsThatNobodyHasAnswered) {
+  Client client = connect_ours();
+  EXPECT_EQ(call_ours(client, 0), std::nullopt);
+  auto call = client.prepare({TestService::kProgram, TestService::kVersion, kHoldsBack});
+  ASSERT_TRUE(call);
+  std::optional<Error> error;
+  ASSERT_TRUE(client.start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    if (!reply) error = reply.error();
+  }));
+  client.progress();
+  const TirpcClient other = connect(url_);
+  while (unanswered == 0) ASSERT_EQ(rpcrdma::test::call(other.get(), 0), RPC_SUCCESS);
+  ::close(std::exchange(stop_[1], ::dup(stop_[0])));
+  client.drain();
+  EXPECT_TRUE(error);
 }
 
 TEST_P(TirpcAdapterServer, CallsThatWaitedWhenTheirPeerWentAreDropped) {
