@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "bulk_tables.h"
@@ -22,6 +22,12 @@ namespace {
 constexpr int kOwnDescriptorMin = FD_SETSIZE;
 // Larger replies are sent from memory of the call's own, bytes.
 constexpr std::size_t kSmallReply = 2048;
+
+// Precondition: there is room. std::ranges::copy() takes a byte at a time with GCC 12: 700 us for
+// 1 MiB.
+void copy(Bytes from, MutableBytes to) noexcept {
+  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
 
 // One for all connections, since a thread dispatches one call after the other, and an answer is
 // complete when it has been written.
@@ -176,7 +182,7 @@ bool Connection::send(CallContext& context) {
   std::size_t done = 0, kept = 0, lent = 0;  // of `written`; in `rest`; of that, in `out`
   const auto keep = [&](Bytes part) {
     if (is_small) return out.xdr().opaque_fixed(part);
-    std::ranges::copy(part, rest.begin() + static_cast<std::ptrdiff_t>(kept));
+    copy(part, rest.subspan(kept));
     kept += part.size();
   };
   const auto lend = [&] {
@@ -196,7 +202,7 @@ bool Connection::send(CallContext& context) {
     const auto item_size = static_cast<std::uint32_t>(each.data.size());
     const MutableBytes item = context.result_memory(item_size);
     if (item.size() != item_size) return false;
-    std::ranges::copy(each.data, item.begin());
+    copy(each.data, item);
     out.bulk_fixed(item);
   }
   keep(written.subspan(done));
