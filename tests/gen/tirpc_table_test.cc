@@ -53,6 +53,7 @@ TEST(TirpcTable, LeavesOutNumbersThatOthersMayHave) {
       "3, 0x0, 0x0, 0U, 1008U");
   // An option, an array of any length and a list hide how many calls were made before.
   EXPECT_EQ(row_of(types + "struct s { name *a; data b; }; ", "void", "s"), "3, 0x2, 0x0, 0U, 0U");
+  EXPECT_EQ(row_of(types + "struct s { data *a; name b; }; ", "void", "s"), "3, 0x0, 0x0, 0U, 0U");
   EXPECT_EQ(row_of(types + "struct s { name a<>; data b; }; ", "void", "s"), "3, 0x0, 0x0, 0U, 0U");
   EXPECT_EQ(
       row_of(types + "struct n { name a; n *next; }; struct s { n *a; data b; }; ", "void", "s"),

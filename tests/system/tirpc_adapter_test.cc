@@ -437,6 +437,7 @@ enum : rpcproc_t { kHoldsBack = 5, kPeer = 20, kLeave = 21 };
 
 std::atomic<int> transports = 0;  // that libtirpc knows
 std::atomic<int> unanswered = 0;
+std::atomic<bool> garbage_took_memory = false;
 
 void serve_echo(svc_req* request, SVCXPRT* transport) {
   transports = static_cast<int>(std::count_if(svc_pollfd, svc_pollfd + svc_max_pollfd,
@@ -448,6 +449,7 @@ void serve_echo(svc_req* request, SVCXPRT* transport) {
       return;
     case TestService::kEcho:
       if (!svc_getargs(transport, coder(xdr_data), reinterpret_cast<caddr_t>(&data))) {
+        if (data.bytes != nullptr) garbage_took_memory = true;
         svc_freeargs(transport, coder(xdr_data), reinterpret_cast<caddr_t>(&data));
         return svcerr_decode(transport);
       }
@@ -676,6 +678,7 @@ TEST_P(TirpcAdapterServer, GarbageIsRefusedAndServedBeyond) {
   EXPECT_EQ(send({4, 0, 2, TestService::kProgram, 3, TestService::kEcho, 0, 0, 0, 0, 900'000, 1}),
             kGarbage);
   EXPECT_EQ(call_ours(client, 0), std::nullopt);
+  EXPECT_FALSE(garbage_took_memory);
 }
 
 // Waits until a server of libtirpc has this number of transports.
