@@ -55,7 +55,7 @@ class DirectoryReader {
   void give();
 
  private:
-  static constexpr std::size_t kGivenMax = 1U << 17U;
+  static constexpr std::size_t kGivenMax = 1U << 15U;
 
   std::vector<Entry> entries_;
   std::size_t at_ = 0;            // of the next entry

@@ -65,7 +65,10 @@ int error_of(nfs3::nfsstat3 status) noexcept {
 }
 
 int error_of(const nfs::Failure& why) noexcept {
-  if (why.error) return why.error->code == rpcrdma::Errc::kTimedOut ? ETIMEDOUT : EIO;
+  if (why.error) {
+    if (why.error->code == rpcrdma::Errc::kDenied) return EACCES;
+    return why.error->code == rpcrdma::Errc::kTimedOut ? ETIMEDOUT : EIO;
+  }
   return why.local.empty() ? error_of(why.status) : EIO;
 }
 

@@ -18,7 +18,8 @@ inline rpcrdma::Unexpected<int> failed(int error) {
 
 // Returns errno's value for a refusal; EIO for a number that RFC 1813 does not have.
 int error_of(nfs3::nfsstat3 status) noexcept;
-// Returns errno's value for a call without an answer: ETIMEDOUT if that is why, or else EIO.
+// Returns errno's value for a call without an answer: ETIMEDOUT or EACCES if that is why, or else
+// EIO.
 int error_of(const nfs::Failure& why) noexcept;
 
 }  // namespace mounts

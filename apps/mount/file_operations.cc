@@ -115,7 +115,10 @@ Task<void> FileOperations::release(FileId id) {
   if (!node || --node->opened > 0) co_return;
   co_await wait_until_clean(tree_.nodes().find(node->id));
   if (node->opened == 0 && !node->our_name.empty()) {
-    co_await names_.remove_renamed(std::move(node), who);
+    co_await names_.remove_renamed(tree_.nodes().find(node->id), who);
+    // Another name of the file has one link less now.
+    node->attributes.expire();
+    if (report_void_) report_void_(node->id);
   }
 }
 

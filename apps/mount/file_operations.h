@@ -6,6 +6,7 @@
 #define RPCRDMA_MOUNT_FILE_OPERATIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -56,6 +57,8 @@ class FileOperations {
   // Ends all uses: flushes all files, and removes names of ours. Returns whether the server has
   // kept everything.
   Task<bool> end_all();
+  // Calls this when attributes that the kernel has are void.
+  void on_void(std::function<void(NodeId)> report) { report_void_ = std::move(report); }
   void buffer_returned() { returned_.notify(tree_.turns()); }
 
   std::size_t open_count() const noexcept { return files_.size(); }
@@ -91,6 +94,7 @@ class FileOperations {
   std::map<NodeId, Hold> dirty_;                // nodes with bytes that the server may lose
   std::map<NodeId, rpcrdma::AuthSys> writers_;  // credentials of their writers
   Signal returned_;                             // a buffer
+  std::function<void(NodeId)> report_void_;
 };
 
 }  // namespace mounts

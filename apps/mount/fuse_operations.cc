@@ -310,7 +310,7 @@ void open_file(fuse_req_t handle, fuse_ino_t number, fuse_file_info* file) {
     made.fh = static_cast<std::uint64_t>(opened->id);
     made.keep_cache = opened->is_unchanged ? 1 : 0;
     // The reply has no attributes: without this a file that has grown would end where it did.
-    if (!opened->is_unchanged) session.note_unchanged_attributes_are_void(NodeId{number});
+    if (!opened->is_unchanged) session.report_void(NodeId{number});
     if (!request.opened(made)) co_await session.files().release(opened->id);
     co_return 0;
   });
@@ -382,15 +382,15 @@ void write_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_bufvec* bytes, of
   Buffer received = session.take_received();
   const auto* const data = static_cast<const std::byte*>(first.mem);
   const auto begin = static_cast<std::size_t>(data - received.memory().data());
-  session.serve(handle,
-                [&session, id, offset, begin, size = first.size,
-                 buffer = std::move(received)](Request& request) mutable -> Task<int> {
-                  auto done = co_await session.files().write(id, static_cast<std::uint64_t>(offset),
-                                                             buffer, begin, size);
-                  if (!done) co_return done.error();
-                  request.written(size);
-                  co_return 0;
-                });
+  session.serve_at_once(handle,
+                        [&session, id, offset, begin, size = first.size,
+                         buffer = std::move(received)](Request& request) mutable -> Task<int> {
+                          auto done = co_await session.files().write(
+                              id, static_cast<std::uint64_t>(offset), buffer, begin, size);
+                          if (!done) co_return done.error();
+                          request.written(size);
+                          co_return 0;
+                        });
 }
 
 void flush_file(fuse_req_t handle, fuse_ino_t number, fuse_file_info* /*file*/) {
@@ -409,12 +409,9 @@ void sync_file(fuse_req_t handle, fuse_ino_t number, int /*only_data*/, fuse_fil
 
 void release_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_file_info* file) {
   Session& session = Session::of(handle);
-  const FileId id{file->fh};
-  session.serve(handle, [&session, id](Request& request) -> Task<int> {
-    co_await session.files().release(id);
-    request.fail(0);
-    co_return 0;
-  });
+  // No program waits for this, and it has to be done however long it takes.
+  session.tree().turns().begin(session.files().release(FileId{file->fh}));
+  ::fuse_reply_err(handle, 0);
 }
 
 // --- Directories --------------------------------------------------------------------------------

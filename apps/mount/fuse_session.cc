@@ -23,6 +23,7 @@ namespace {
 constexpr int kRequestsAtATime = 16;
 constexpr Clock::duration kSpin = std::chrono::microseconds(50);
 constexpr Clock::duration kLookForStop = std::chrono::milliseconds(50);
+constexpr Clock::duration kBesides = std::chrono::seconds(2);
 constexpr unsigned kBackground = 64;  // requests that the kernel makes ahead of programs
 
 // The last line that libfuse had to say.
@@ -63,6 +64,7 @@ Session::Session(nfs::Mounted& server, const SessionOptions& options)
       tree_(server, turns_, options.tree),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   tree_.buffers().on_return([this] { files_.buffer_returned(); });
+  files_.on_void([this](NodeId node) { report_void(node); });
 }
 
 rpcrdma::Expected<std::unique_ptr<Session>, std::string> Session::mount(
@@ -140,8 +142,8 @@ void Session::set_up(fuse_conn_info& connection) const {
   connection.time_gran = 1;
 }
 
-// The kernel's attributes of the node are void; its pages are a matter of the open that follows.
-void Session::note_unchanged_attributes_are_void(NodeId node) {
+// Attributes alone: dropping pages could wait for requests that this thread has to answer.
+void Session::report_void(NodeId node) {
   (void)::fuse_lowlevel_notify_inval_inode(session_, static_cast<fuse_ino_t>(node), -1, 0);
 }
 
@@ -199,7 +201,8 @@ bool Session::wait(int stop) {
   std::array<pollfd, 3> entries{pollfd{::fuse_session_fd(session_), POLLIN, 0},
                                 pollfd{server_.connections().wait_fd(), POLLIN, 0},
                                 pollfd{stop, POLLIN, 0}};
-  if (!received_ && tree_.buffers().free_count() == 0) entries[0].fd = -1;
+  const bool has_no_buffer = !received_ && tree_.buffers().free_count() == 0;
+  if (has_ended_ || has_no_buffer) entries[0].fd = -1;
   std::int64_t left = -1;
   if (until) {
     left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();
@@ -226,6 +229,7 @@ bool Session::run(int stop) {
   const bool has_drained = drain();
   if (is_mounted_) ::fuse_session_unmount(session_);
   is_mounted_ = false;
+  if (!has_kept_all_ && options_.report_loss) options_.report_loss();
   // Calls that nobody waits for any more would end with the connections, in objects that are gone.
   if (!has_drained) std::_Exit(has_kept_all_ ? 0 : 1);
   return has_kept_all_;
@@ -237,7 +241,8 @@ Task<void> Session::end_all() {
 
 // The kernel may still have requests while this goes on.
 bool Session::drain() {
-  const Time deadline = Clock::now() + options_.patience;
+  // Calls that began just now end by themselves within their time.
+  const Time deadline = Clock::now() + options_.patience + kBesides;
   auto ending = end_all();
   ending.start();
   while ((!ending.done() || turns_.active() > 0) && Clock::now() < deadline) {

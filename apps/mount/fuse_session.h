@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct SessionOptions {
   bool is_for_all = false;          // other users may use it, in their own names
   std::vector<std::string> fuse{};  // further options of libfuse, such as "nosuid"
   std::string source;               // as mount(8) shows it
+  // Reports that the server has not kept all that was written, before run() ends.
+  std::function<void()> report_loss{};
 };
 
 class Session {
@@ -46,7 +49,8 @@ class Session {
 
   // Serves requests until the file system is unmounted, or `stop`, a descriptor, becomes readable:
   // then what programs have written goes to the server, and it is unmounted, in use or not.
-  // Returns whether the server has kept all that was written.
+  // Returns whether the server has kept all that was written. If calls to a server that does not
+  // answer are left, run() ends the process, with 0 or 1.
   bool run(int stop);
 
   Statistics& statistics() noexcept { return tree_.statistics(); }
@@ -66,9 +70,16 @@ class Session {
   void serve(fuse_req_t handle, Body body) {
     tree_.turns().begin(run_one(requests_.add(handle), std::move(body)));
   }
+  // The same for a body that waits for nothing. It takes no slot: requests that have one may wait
+  // for the buffer that this one has.
+  template <class Body>
+  void serve_at_once(fuse_req_t handle, Body body) {
+    tree_.turns().begin(run_without_slot(requests_.add(handle), std::move(body)));
+  }
   // The bytes of a write lie in the buffer that was received last, which the caller takes over.
   Buffer take_received() noexcept { return std::move(received_); }
-  void note_unchanged_attributes_are_void(NodeId node);
+  // Reports to the kernel that its attributes of a node are void.
+  void report_void(NodeId node);
   fuse_entry_param entry_for_kernel(const Entry& entry) const;
   void set_up(fuse_conn_info& connection) const;
 
@@ -83,6 +94,12 @@ class Session {
       if (error != 0) request.fail(error);
     }
     slots_.give_back();
+    requests_.end(request);
+  }
+  template <class Body>
+  Task<void> run_without_slot(Request& request, Body body) {
+    const int error = co_await body(request);
+    if (error != 0) request.fail(error);
     requests_.end(request);
   }
   // Returns whether there was a request.

@@ -56,8 +56,11 @@ class NamesForTest final : public NameSink {
 // A client with its own caches.
 class MountForTest {
  public:
-  explicit MountForTest(const std::string& url, const TreeOptions& options = {}) {
+  // `calls_max`: of a connection.
+  explicit MountForTest(const std::string& url, const TreeOptions& options = {},
+                        std::uint32_t calls_max = 128) {
     nfs::MountOptions mounting;
+    mounting.client.calls_max = calls_max;
     mounting.client.provider.name = "siwarp";
     mounting.credential.emplace().machine_name = "test";
     mounting.client.reconnect.enabled = true;

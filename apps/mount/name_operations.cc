@@ -24,19 +24,17 @@ nfs3::createverf3 new_verifier() {
 }  // namespace
 
 struct NameOperations::Change {
-  Change(Tree& tree, Node& directory)
-      : tree(tree), directory(directory), begun(directory.attributes.begin_change()) {}
+  explicit Change(Node& of) : node(of), begun(of.attributes.begin_change()) {}
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
   ~Change() { end(nullptr); }
   // Ends it, once.
   void end(const nfs3::wcc_data* change) {
     if (std::exchange(has_ended, true)) return;
-    directory.attributes.end_change(change, begun, Tree::now());
+    node.attributes.end_change(change, begun, Tree::now());
   }
 
-  Tree& tree;
-  Node& directory;
+  Node& node;
   const AttributeCache::Point begun;
   bool has_ended = false;
 };
@@ -134,7 +132,7 @@ Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string nam
   attributes.mode.set_mode(mode & 07777U);
   const nfs3::MKDIR3args args{{parent->handle, name}, attributes};
   bool was_repeated = false;
-  Change change(tree_, *parent);
+  Change change(*parent);
   auto reply = co_await tree_.calls().make_directory(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -157,7 +155,7 @@ Task<Outcome<Entry>> NameOperations::make_symbolic_link(Hold parent, std::string
                                                         std::string target, Who who) {
   const nfs3::SYMLINK3args args{{parent->handle, name}, {{}, target}};
   bool was_repeated = false;
-  Change change(tree_, *parent);
+  Change change(*parent);
   auto reply = co_await tree_.calls().make_symbolic_link(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -199,7 +197,7 @@ Task<Outcome<Entry>> NameOperations::make_node(Hold parent, std::string name, st
     co_return failed(EINVAL);
   }
   bool was_repeated = false;
-  Change change(tree_, *parent);
+  Change change(*parent);
   auto reply = co_await tree_.calls().make_node(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -229,7 +227,7 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
   } else {
     args.how.set_obj_attributes(nfs3::createmode3::GUARDED, attributes);
   }
-  Change change(tree_, *parent);
+  Change change(*parent);
   auto reply = co_await tree_.calls().create(args, who.as());
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -252,7 +250,7 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
     attributes.atime.set_void(nfs3::time_how::SET_TO_SERVER_TIME);
     attributes.mtime.set_void(nfs3::time_how::SET_TO_SERVER_TIME);
     const nfs3::SETATTR3args set{entry->node->handle, attributes, {}};
-    Change of_file(tree_, *entry->node);
+    Change of_file(*entry->node);
     auto was_set = co_await tree_.calls().set_attributes(set, who.as());
     if (!was_set) co_return failed(error_of(was_set.error()));
     if (was_set->resok() == nullptr)
@@ -269,8 +267,8 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
 Task<Outcome<Entry>> NameOperations::link(Hold file, Hold parent, std::string name, Who who) {
   const nfs3::LINK3args args{file->handle, {parent->handle, name}};
   bool was_repeated = false;
-  Change change(tree_, *parent);
-  Change of_file(tree_, *file);  // of its count of links, and its ctime
+  Change change(*parent);
+  Change of_file(*file);  // of its count of links, and its ctime
   auto reply = co_await tree_.calls().link(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   if (const auto* const done = reply->resok()) {
@@ -303,7 +301,7 @@ Task<Outcome<void>> NameOperations::put_aside(Hold parent, Hold file, std::strin
   const std::string ours = name_of_ours(file->fileid);
   const nfs3::RENAME3args args{{parent->handle, name}, {parent->handle, ours}};
   bool was_repeated = false;
-  Change change(tree_, *parent);
+  Change change(*parent);
   auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   const bool may_be_done = was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT;
@@ -340,7 +338,7 @@ Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who wh
 Task<Outcome<void>> NameOperations::remove_once(Hold parent, std::string name, Who who) {
   const nfs3::REMOVE3args args{{parent->handle, name}};
   bool was_repeated = false;
-  Change change(tree_, *parent);
+  Change change(*parent);
   auto reply = co_await tree_.calls().remove(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -353,7 +351,7 @@ Task<Outcome<void>> NameOperations::remove_once(Hold parent, std::string name, W
 Task<Outcome<void>> NameOperations::remove_directory(Hold parent, std::string name, Who who) {
   const nfs3::RMDIR3args args{{parent->handle, name}};
   bool was_repeated = false;
-  Change change(tree_, *parent);
+  Change change(*parent);
   auto reply = co_await tree_.calls().remove_directory(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -373,9 +371,9 @@ Task<Outcome<void>> NameOperations::rename_once(Hold from, std::string name, Hol
   const nfs3::RENAME3args args{{from->handle, name}, {to->handle, new_name}};
   bool was_repeated = false;
   const bool is_within_one = from->id == to->id;
-  Change of_source(tree_, *from);
+  Change of_source(*from);
   std::optional<Change> of_target;
-  if (!is_within_one) of_target.emplace(tree_, *to);
+  if (!is_within_one) of_target.emplace(*to);
   auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   const auto* const done = reply->resok();

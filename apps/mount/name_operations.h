@@ -40,7 +40,7 @@ class NameOperations {
   Task<void> remove_renamed(Hold file, Who who);
 
  private:
-  // A change of a directory that is under way, from its call to the end of its reply.
+  // A change of a directory or a file that is under way, from its call to the end of its reply.
   struct Change;
 
   Task<Outcome<Entry>> ask(Hold parent, std::string name, Who who);

@@ -56,6 +56,13 @@ TEST_P(Operations, NamesAreCachedAlsoThatThereIsNone) {
   EXPECT_TRUE(other.look_up("later"));
 }
 
+TEST_P(Operations, DirectoryInAnExportIsARoot) {
+  fs::create_directory(served_.path("sub"));
+  served_.write_file("sub/file", "inside");
+  MountForTest mount(url() + "/sub");
+  EXPECT_EQ(mount.read(mount.open("file").id, 0, 10), "inside");
+}
+
 TEST_P(Operations, OwnNamesAreSeenAtOnce) {
   MountForTest mount(url());
   EXPECT_FALSE(mount.look_up("a"));
@@ -155,6 +162,20 @@ TEST_P(Operations, MemoryIsBoundedWhateverIsWritten) {
   EXPECT_EQ(mount.flush("file"), 0);
   EXPECT_EQ(fs::file_size(served_.path("file")), 100 * piece.size());
   EXPECT_EQ(mount.tree->buffers().free_count(), mount.tree->buffers().count());
+}
+
+TEST_P(Operations, CallsWaitWhileTheConnectionHasAsManyAsItMayHave) {
+  MountForTest mount(url(), {}, 2);
+  const FileId file = mount.create("file");
+  std::string expected;
+  for (int i = 0; i < 30; ++i) {
+    // Buffers of their own, each with a call of its own.
+    const std::string piece(100'000, static_cast<char>('a' + i % 26));
+    EXPECT_EQ(mount.write(file, expected.size(), piece), 0);
+    expected += piece;
+  }
+  EXPECT_EQ(mount.flush("file"), 0);
+  EXPECT_TRUE(served_.read_file("file") == expected);
 }
 
 TEST_P(Operations, LargeFileIsReadAheadInOrder) {

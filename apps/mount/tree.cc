@@ -24,14 +24,11 @@ Tree::Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options)
       nodes_(options_.time_outs) {}
 
 Task<Outcome<void>> Tree::begin() {
-  const nfs3::GETATTR3args args{server_.root()};
-  auto reply = co_await calls_.get_attributes(args);
-  if (!reply) co_return failed(error_of(reply.error()));
-  if (reply->resok() == nullptr) co_return failed(error_of(reply->status()));
-  const nfs3::fattr3& found = reply->resok()->obj_attributes;
-  if (found.type != nfs3::ftype3::NF3DIR) co_return failed(ENOTDIR);
-  const Hold root = nodes_.add_root(server_.root(), found);
-  root->attributes.take(found, root->attributes.now_in_order(), now());
+  auto found = co_await server_.look_up_path(server_.path());
+  if (!found) co_return failed(error_of(found.error()));
+  if (found->attributes.type != nfs3::ftype3::NF3DIR) co_return failed(ENOTDIR);
+  const Hold root = nodes_.add_root(found->handle, found->attributes);
+  root->attributes.take(found->attributes, AttributeCache::now_in_order(), now());
   co_return Outcome<void>();
 }
 

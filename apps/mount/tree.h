@@ -79,7 +79,7 @@ struct OpenFile {
 
 class Tree {
  public:
-  // Asks for the root's attributes; the server outlives the tree. `error` is why there is no root.
+  // The server and the turns outlive the tree.
   Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options);
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
@@ -93,7 +93,7 @@ class Tree {
   nfs::Mounted& server() noexcept { return server_; }
   static Time now() { return Clock::now(); }
 
-  // Makes the root's node. Everything else comes later.
+  // Makes the root's node, of the directory that the URL names. Everything else comes later.
   Task<Outcome<void>> begin();
 
   // Asks the server. The answer is kept, unless one of our changes may have overtaken it.

@@ -1,6 +1,7 @@
 #include "mount/write_behind.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,8 @@ namespace {
 
 using Piece = WriteBehind::Piece;
 using State = Piece::State;
+
+constexpr unsigned kLossesMax = 16;
 
 bool overlap(const Piece& a, const Piece& b) {
   return a.offset < b.end() && b.offset < a.end();
@@ -115,6 +118,10 @@ void WriteBehind::end_commit(const nfs3::writeverf3& verifier) {
     const bool is_above =
         std::ranges::any_of(again, [&](const Piece* earlier) { return overlap(*earlier, each); });
     if (!is_lost && !is_above) continue;
+    if (is_lost && ++each.losses > kLossesMax) {
+      if (error_ == 0) error_ = EIO;
+      continue;  // and it goes with those that are kept
+    }
     write_again(each);
     again.push_back(&each);
   }

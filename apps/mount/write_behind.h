@@ -2,7 +2,8 @@
 //
 // Each piece is written with UNSTABLE, and kept until a COMMIT has shown the verifier that its
 // WRITE had. Another verifier means that the server was restarted in between: what it may have lost
-// is written again, in the order in which programs wrote it. An error stays until a flush reports
+// is written again, in the order in which programs wrote it. A server that loses the
+// same bytes again and again has an error. An error stays until a flush reports
 // it.
 //
 // It makes no calls itself: its owner asks for the next piece to write, and says how that ended.
@@ -30,6 +31,7 @@ class WriteBehind {
     nfs3::writeverf3 verifier{};
     Buffer buffer;
     State state = State::kWaiting;
+    unsigned losses = 0;         // of the server, which had it and did not keep it
     bool goes_again = false;     // it is under way, and has to be written once more
     bool is_committing = false;  // the COMMIT under way covers it
 

@@ -66,6 +66,20 @@ TEST_F(WriteBehindTest, BytesOfAServerThatWasRestartedAreWrittenAgain) {
   EXPECT_EQ(writes_.written_twice(), 3U);
 }
 
+TEST_F(WriteBehindTest, BytesThatAreLostAgainAndAgainAreAnError) {
+  add(0, "abc");
+  unsigned boot = 0;
+  while (!writes_.is_clean()) {
+    ASSERT_LT(boot, 1000U);
+    writes_.end_write(*writes_.begin_write(), 3, false, verifier_of(++boot));
+    writes_.begin_commit();
+    writes_.end_commit(verifier_of(++boot));
+  }
+  EXPECT_GT(boot, 20U);
+  EXPECT_EQ(writes_.take_error(), EIO);
+  EXPECT_EQ(pool_.free_count(), pool_.count());
+}
+
 TEST_F(WriteBehindTest, StableBytesNeedNoCommit) {
   add(0, "abc");
   writes_.end_write(*writes_.begin_write(), 3, true, verifier_of(1));

@@ -21,6 +21,8 @@ rpcrdma::Unexpected<Failure> contradiction() {
   return rpcrdma::Unexpected<Failure>(Failure::here("the server's answer contradicts itself"));
 }
 
+// For a slot of a connection that has as many calls as it may have.
+constexpr Turns::Clock::duration kPauseForASlot = std::chrono::milliseconds(1);
 constexpr Turns::Clock::duration kPauseMin = std::chrono::milliseconds(50);
 constexpr Turns::Clock::duration kPauseMax = std::chrono::seconds(2);
 
@@ -38,11 +40,16 @@ bool is_too_busy(const T& reply) {
 template <class T, class Begin, class Take>
 FileCalls::Reply<T> FileCalls::call(CallAs as, Begin begin, Take take) {
   const auto deadline = Turns::Clock::now() + call_maker_.patience();
-  for (auto pause = kPauseMin;; pause = std::min(pause * 2, kPauseMax)) {
+  for (auto pause = kPauseMin;;) {
     auto reply = co_await call_maker_.call<T>(as, begin, take);
-    const bool is_last = turns_ == nullptr || Turns::Clock::now() + pause >= deadline;
-    if (is_last || !reply || !is_too_busy(*reply)) co_return reply;
-    co_await turns_->pause(pause);
+    const bool has_no_slot =
+        !reply && reply.error().error && reply.error().error->code == rpcrdma::Errc::kTooManyCalls;
+    const bool goes_again = has_no_slot || (reply && is_too_busy(*reply));
+    const auto now_pause = has_no_slot ? kPauseForASlot : pause;
+    const bool is_last = turns_ == nullptr || Turns::Clock::now() + now_pause >= deadline;
+    if (is_last || !goes_again) co_return reply;
+    if (!has_no_slot) pause = std::min(pause * 2, kPauseMax);
+    co_await turns_->pause(now_pause);
   }
 }
 

@@ -41,7 +41,8 @@ class FileCalls {
   using Args = rpcrdma::AsyncArgument<T>;
 
   // Both outlive this. With `turns`, a call is made again in a while if the server is too busy for
-  // it (NFS3ERR_JUKEBOX), within the time of a call.
+  // it (NFS3ERR_JUKEBOX), or the connection has as many calls as it may have, within the time of a
+  // call.
   explicit FileCalls(CallMaker& call_maker, Turns* turns = nullptr) noexcept
       : call_maker_(call_maker), turns_(turns) {}
 
