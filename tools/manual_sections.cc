@@ -194,9 +194,10 @@ constexpr auto kPages = std::to_array<ManualSections>({
          "1\tIt could not be mounted; with --foreground also: something that was written is lost.\n"
          "2\tThe command line is wrong.\n"
          "3\tNo server could be reached.\n",
-     .security = "A server that lies can show programs wrong names and bytes, and nothing outside "
-                 "the directory; mount what you do not trust with -o "
-                 "nosuid,nodev. " RPCRDMA_CLIENT_SECURITY,
+     .security =
+         "A server that lies can show programs wrong names and bytes, and nothing outside "
+         "the directory; set-user-ID bits and devices of the export mean nothing without -o "
+         "suid,dev. " RPCRDMA_CLIENT_SECURITY,
      .see_also = "rpcrdma(1) rpcrdma-serve(1) nfs(5) fuse(4) fusermount3(1) mount(8)"},
     {.name = "ping",
      .examples = "Make ten calls\trpcrdma ping rdma://HOST --count 10\n"

@@ -1,6 +1,7 @@
 // `rpcrdma mount`: an export of an NFS server as a directory here, by FUSE.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,8 +109,13 @@ void mount_export(MountSettings& settings) {
   settings.nfs.note({settings.url});
   (void)parsed_nfs_url(settings.url);
   std::array<char, PATH_MAX> whole{};
-  if (::realpath(settings.directory.c_str(), whole.data()) == nullptr) {
-    fail(kFailed, fmt::format("{}: {}", settings.directory, std::strerror(errno)));
+  struct stat status {};
+  if (::realpath(settings.directory.c_str(), whole.data()) == nullptr ||
+      ::stat(whole.data(), &status) != 0) {
+    const char* const remedy =
+        errno == ENOTCONN ? "; a mount whose process is gone is still there: umount -l ends it"
+                          : "";
+    fail(kFailed, fmt::format("{}: {}{}", settings.directory, std::strerror(errno), remedy));
   }
   std::unique_ptr<Background> background;
   if (!settings.stays) background = std::make_unique<Background>();
@@ -126,6 +132,12 @@ void mount_export(MountSettings& settings) {
   options.is_for_all = words.is_for_all;
   options.fuse = words.fuse;
   options.source = settings.url;
+  options.report_loss = [&] {
+    say_failure(
+        fmt::format("{}: the server has not kept all that was written; programs that did "
+                    "not look at the result of close or fsync do not know",
+                    settings.url));
+  };
   auto session = mounts::Session::mount(*server, whole.data(), options);
   if (!session) fail(kFailed, fmt::format("{}: {}", settings.directory, session.error()));
   interrupt.wait_for_it();
@@ -136,11 +148,7 @@ void mount_export(MountSettings& settings) {
   }
   const bool has_kept_all = (*session)->run(interrupt.descriptor());
   if (settings.client.has_stats) say(statistics_text(**session));
-  if (!has_kept_all) {
-    fail(kFailed, fmt::format("{}: the server has not kept all that was written; programs that did "
-                              "not look at the result of close or fsync do not know",
-                              settings.url));
-  }
+  if (!has_kept_all) throw Exit{kFailed};
 }
 
 }  // namespace
@@ -150,19 +158,20 @@ void add_mount(Command& program) {
       "mount",
       "make an export of an NFS server a directory here, by FUSE, without a kernel module");
   auto& settings = command.on_call(mount_export);
-  command.add({{"URL", &settings.url, "the export, or a directory in it", {.is_required = true}},
-               {"DIR", &settings.directory, "where it appears", {.is_required = true}},
-               {"-o,--options",
-                &settings.options,
-                "options of nfs(5) and mount(8), with commas between them: ro, timeo=TENTHS, "
-                "acregmin=S, acregmax=S, acdirmin=S, acdirmax=S, actimeo=S, noac, nocto, "
-                "nconnect=N, mountport=PORT, sec=FLAVOR, allow_other, memory=SIZE, nosuid, nodev, "
-                "noexec, noatime",
-                {.type = "OPTION[,OPTION...]"}},
-               {"--read-only", &settings.is_read_only, "refuse all changes, as -o ro"},
-               {"-f,--foreground", &settings.stays,
-                "stay, and say `ready` on stderr; without this the command ends when the export is "
-                "mounted, and a process in the background goes on"}});
+  command.add(
+      {{"URL", &settings.url, "the export, or a directory in it", {.is_required = true}},
+       {"DIR", &settings.directory, "where it appears", {.is_required = true}},
+       {"-o,--options",
+        &settings.options,
+        "options of nfs(5) and mount(8), with commas between them: ro, timeo=TENTHS, "
+        "acregmin=S, acregmax=S, acdirmin=S, acdirmax=S, actimeo=S, noac, nocto, "
+        "nconnect=N, mountport=PORT, sec=FLAVOR, allow_other, memory=SIZE, suid, dev, noexec, "
+        "noatime, sync",
+        {.type = "OPTION[,OPTION...]"}},
+       {"--read-only", &settings.is_read_only, "refuse all changes, as -o ro"},
+       {"-f,--foreground", &settings.stays,
+        "stay, and say `ready` on stderr; without this the command ends when the export is "
+        "mounted, and a process in the background goes on"}});
   settings.client.add_calls_to(command,
                                "seconds that each request of a program may take, as -o timeo");
   settings.client.add_reconnect_to(command);

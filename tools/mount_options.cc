@@ -16,11 +16,12 @@ using std::chrono::seconds;
 constexpr std::size_t kMemoryMin = 16U << 20U;
 
 // Words that say what is so anyway, or that mount(8) and systemd keep for themselves.
-constexpr std::array kIdle{"rw",   "soft",   "nolock",   "local_lock=all", "cto",     "ac",
-                           "auto", "noauto", "nofail",   "_netdev",        "users",   "nouser",
-                           "user", "async",  "defaults", "nfsvers=3",      "vers=3",  "proto=rdma",
-                           "rdma", "dev",    "suid",     "exec",           "relatime"};
-constexpr std::array kPassedOn{"nosuid", "nodev", "noexec", "noatime", "nodiratime", "sync"};
+constexpr std::array kIdle{"rw",   "soft",   "nolock",   "local_lock=all", "cto",    "ac",
+                           "auto", "noauto", "nofail",   "_netdev",        "users",  "nouser",
+                           "user", "async",  "defaults", "nfsvers=3",      "vers=3", "proto=rdma",
+                           "rdma", "exec",   "relatime"};
+constexpr std::array kPassedOn{"suid",   "nosuid",  "dev",        "nodev",
+                               "noexec", "noatime", "nodiratime", "sync"};
 
 struct Refused {
   const char* word;

@@ -43,10 +43,9 @@ TEST(MountWords, SetTimeOutsInSecondsAndTimeoInTenths) {
 }
 
 TEST(MountWords, TakeWhatMountAndSystemdSay) {
-  const MountWords words =
-      words_of("rw,_netdev,nofail,x-systemd.automount,nosuid,nodev,ro,vers=3,");
+  const MountWords words = words_of("rw,_netdev,nofail,x-systemd.automount,suid,nodev,ro,vers=3,");
   EXPECT_TRUE(words.is_read_only);
-  EXPECT_THAT(words.fuse, testing::ElementsAre("nosuid", "nodev"));
+  EXPECT_THAT(words.fuse, testing::ElementsAre("suid", "nodev"));
 }
 
 TEST(MountWords, SetTheRest) {

@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -345,6 +346,117 @@ class Programs(MountFixture):
         there.close()
 
 
+class Tree:
+    """A folder on which the same steps are made as on another, with files that stay open."""
+
+    def __init__(self, top):
+        self.top = top
+        self.open = {}
+
+    def attempt(self, step):
+        """What a step gives: its value, or errno."""
+        name, *arguments = step
+        try:
+            return "ok", getattr(self, name)(*arguments)
+        except OSError as error:
+            return "failed", errno.errorcode[error.errno]
+
+    def write(self, name, offset, data):
+        descriptor = os.open(self.top / name, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, data, offset)
+        finally:
+            os.close(descriptor)
+
+    def append(self, name, data):
+        with open(self.top / name, "ab") as file:
+            file.write(data)
+
+    def read(self, name):
+        return (self.top / name).read_bytes()
+
+    def truncate(self, name, size):
+        os.truncate(self.top / name, size)
+
+    def rename(self, name, other):
+        os.rename(self.top / name, self.top / other)
+
+    def link(self, name, other):
+        os.link(self.top / name, self.top / other)
+
+    def symlink(self, name, other):
+        os.symlink(pathlib.Path(other).name, self.top / name)
+
+    def unlink(self, name):
+        os.unlink(self.top / name)
+
+    def mkdir(self, name):
+        os.mkdir(self.top / name)
+
+    def rmdir(self, name):
+        # Names of files that are still open would be in the way at a mount alone.
+        if not self.open:
+            os.rmdir(self.top / name)
+
+    def chmod(self, name, mode):
+        os.chmod(self.top / name, mode)
+
+    def look(self, name):
+        seen = os.lstat(self.top / name)
+        return seen.st_mode, seen.st_size if stat.S_ISREG(seen.st_mode) else None
+
+    def list(self, name):
+        return sorted(each for each in os.listdir(self.top / name) if not each.startswith(".nfs"))
+
+    def keep(self, name):
+        self.open[len(self.open)] = os.open(self.top / name, os.O_RDWR)
+
+    def write_kept(self, number, offset, data):
+        if number in self.open:
+            os.pwrite(self.open[number], data, offset)
+
+    def read_kept(self, number):
+        return os.pread(self.open[number], 1 << 20, 0) if number in self.open else None
+
+    def close_all(self):
+        while self.open:
+            os.close(self.open.popitem()[1])
+
+
+def random_step(choose):
+    names = [f"{folder}{name}" for folder in ("", "x/", "y/") for name in ("a", "b", "c", "x", "y")]
+    name, other = choose.choice(names), choose.choice(names)
+    data = bytes([choose.randrange(256)]) * choose.choice((1, 100, 5000, 200_000))
+    offset = choose.choice((0, 1, 4095, 4096, 100_000))
+    return choose.choice((
+        ("write", name, offset, data), ("write", name, offset, data), ("append", name, data), ("read", name),
+        ("read", name), ("truncate", name, offset), ("rename", name, other), ("link", name, other),
+        ("symlink", name, other), ("unlink", name), ("mkdir", choose.choice(("x", "y", name))), ("rmdir", name),
+        ("chmod", name, choose.choice((0o600, 0o644, 0o755))), ("look", name), ("look", name), ("list", choose.choice(("", "x", "y"))),
+        ("keep", name), ("write_kept", choose.randrange(3), offset, data), ("read_kept", choose.randrange(3)),
+        ("close_all",)))
+
+
+class RandomSteps(MountFixture):
+    def test_mount_does_what_a_local_file_system_does(self):
+        self.mount()
+        for seed in range(1, 6):
+            (self.root / f"here{seed}").mkdir()
+            (self.at / f"there{seed}").mkdir()
+            here, there = Tree(self.root / f"here{seed}"), Tree(self.at / f"there{seed}")
+            choose = random.Random(seed)
+            try:
+                for number in range(300):
+                    step = random_step(choose)
+                    self.assertEqual(here.attempt(step), there.attempt(step),
+                                     (seed, number, *(str(each)[:40] for each in step)))
+            finally:
+                here.close_all()
+                there.close_all()
+            compared = filecmp.dircmp(here.top, self.served / f"there{seed}")
+            self.assertEqual((compared.left_only, compared.diff_files), ([], []))
+
+
 class TwoClients(MountFixture):
     def setUp(self):
         super().setUp()
@@ -431,18 +543,42 @@ class Servers(MountFixture):
         self.ended(mounting)
         self.assertFalse(self.is_mounted())
 
+    def test_bytes_that_no_server_has_are_an_error_of_close_and_of_the_end(self):
+        mounting = self.mount(options="timeo=20")
+        file = os.open(self.at / "file", os.O_CREAT | os.O_WRONLY)
+        self.server.kill()
+        self.server.wait(timeout=BOUND_S)
+        os.write(file, b"x" * 100_000)
+        with self.assertRaises(OSError) as raised:
+            os.close(file)
+        self.assertIn(raised.exception.errno, (errno.EIO, errno.ETIMEDOUT))
+        mounting.send_signal(signal.SIGTERM)
+        self.ended(mounting)
+        self.assertFalse(self.is_mounted())
+
+    def test_end_says_that_bytes_are_lost(self):
+        mounting = self.mount(options="timeo=20")
+        file = os.open(self.at / "file", os.O_CREAT | os.O_WRONLY)
+        self.server.kill()
+        self.server.wait(timeout=BOUND_S)
+        os.write(file, b"x" * 100_000)
+        mounting.send_signal(signal.SIGTERM)
+        self.assertIn("has not kept all", self.ended(mounting, 1))
+        self.assertFalse(self.is_mounted())
+        self.fails_with(errno.ENOTCONN, os.close, file)
+
     def test_program_of_a_silent_server_can_be_killed(self):
-        self.mount(options="timeo=600")
+        (self.served / "file").write_text("x")
+        self.mount(options="timeo=1200")
         os.kill(self.server.pid, signal.SIGSTOP)
         try:
-            program = subprocess.Popen(["stat", self.at / "nothing"], stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL)
-            self.processes.append(program)
-            waits = pathlib.Path(f"/proc/{program.pid}/wchan")
-            wait_until(lambda: "fuse" in waits.read_text() or "request_wait" in waits.read_text()
-                       or pathlib.Path(f"/proc/{program.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "D")
-            program.kill()
-            program.wait(timeout=30)
+            for command in (["stat", self.at / "nothing"], ["touch", self.at / "new"], ["cat", self.at / "file"]):
+                program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                self.processes.append(program)
+                # It waits for an answer of the daemon's.
+                wait_until(lambda: "request_wait" in pathlib.Path(f"/proc/{program.pid}/wchan").read_text())
+                program.kill()
+                program.wait(timeout=BOUND_S)
         finally:
             os.kill(self.server.pid, signal.SIGCONT)
 
@@ -489,6 +625,7 @@ class Ends(MountFixture):
         mounting.kill()
         mounting.wait(timeout=BOUND_S)
         self.fails_with(errno.ENOTCONN, os.listdir, self.at)
+        self.assertIn("umount -l", run("mount", self.url, self.at).stderr)
         self.ok("umount", "-l", self.at)
         self.mount()
         self.assertEqual(os.listdir(self.at), [])
@@ -501,11 +638,14 @@ class Ends(MountFixture):
         self.fails_with(errno.EROFS, os.unlink, self.at / "file")
 
     def test_what_cannot_be_mounted_says_why(self):
+        (self.served / "file").touch()
         for text, code, arguments in (
                 ("there is no such option", 2, (self.url, self.at, "-o", "frobnicate")),
                 ("unkillable", 2, (self.url, self.at, "-o", "hard")),
                 ("--json is for results", 2, (self.url, self.at, "--json")),
                 ("No such file", 1, (self.url, self.root / "nothing")),
+                ("cannot be read: No such file", 1, (self.url + "/nothing", self.at)),
+                ("cannot be read: Not a directory", 1, (self.url + "/file", self.at)),
                 ("no export", 1, (self.url.replace("/data", "/other"), self.at)),
                 ("", 3, (self.url.replace(str(self.port()), str(free_port())), self.at, "--no-reconnect"))):
             result = run("mount", *arguments)
