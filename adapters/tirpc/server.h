@@ -5,6 +5,7 @@
 
 #include <rpc/rpc.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -51,6 +52,7 @@ class RdmaServer final : public MessageService {
   void handle_event(const ConnectionEvent& event);
   // SVC_RECV of the rendezvous: takes what has come, and has libtirpc dispatch it.
   void serve();
+  void progress_while_calls_come();
   void end_lost();
   void note_child();
   Connection* connection_of(std::string_view peer);
@@ -65,6 +67,8 @@ class RdmaServer final : public MessageService {
   // function may run a loop of its own, which serves all other transports.
   bool is_serving_ = false;
   bool is_ending_ = false;
+  std::uint64_t calls_ = 0, lingered_ = 0;
+  std::chrono::steady_clock::time_point rests_until_{};
   bool has_reported_ = false;
   bool is_child_ = false;  // of the process that made it
 };
