@@ -603,6 +603,12 @@ class Ends(MountFixture):
         self.ok("umount", self.at)
         self.assertFalse(self.is_mounted())
 
+    def test_verbose_command_says_what_was_negotiated(self):
+        mounted = run("mount", self.url, self.at, "-o", f"timeo={TIMEO}", "--verbose", "--provider", "siwarp", "--credits", "20")
+        self.assertEqual(mounted.returncode, 0, mounted.stderr)
+        self.assertRegex(mounted.stderr, r"^rpcrdma: 127\.0\.0\.1:\d+: siwarp, RPC-over-RDMA version 1, 20 credits, inline up to ")
+        self.ok("umount", self.at)
+
     def test_umount_ends_the_command(self):
         mounting = self.mount()
         (self.at / "file").write_text("x")
