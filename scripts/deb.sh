@@ -15,7 +15,7 @@ git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' 
 done | xargs -0 cp -a --parents -t "$folder"
 log=build-deb/build.log
 echo "deb: building rpcrdma $version; the log is $log"
-(cd "$folder" && DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} parallel=${JOBS:-$(nproc)}" \
+(cd "$folder" && DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:+$DEB_BUILD_OPTIONS }parallel=${JOBS:-$(nproc)}" \
   dpkg-buildpackage --no-sign >../build.log 2>&1) || { tail -40 "$log" >&2; exit 1; }
 rm -rf "$folder"
 (cd build-deb && ls -- *.deb *.dsc)

@@ -58,7 +58,8 @@ class Background {
   }
   // The mount is there. Nobody reads what this process says from now on.
   void report_ready() {
-    (void)::chdir("/");
+    // It would keep the file system of its folder from being unmounted.
+    if (::chdir("/") != 0) fail("leaving the current folder");
     const files::File nothing("/dev/null", O_RDWR);
     for (int each = 0; each < 3; ++each) ::dup2(nothing.descriptor(), each);
     (void)!::write(ready_.descriptor(), "", 1);

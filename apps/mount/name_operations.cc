@@ -1,11 +1,11 @@
 #include "mount/name_operations.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <random>
 #include <utility>
 
 #include "mount/directory_reader.h"
@@ -16,8 +16,9 @@ namespace {
 using nfs3::nfsstat3;
 
 nfs3::createverf3 new_verifier() {
+  std::random_device source;
   nfs3::createverf3 made{};
-  (void)::getrandom(made.data(), made.size(), 0);
+  for (std::byte& each : made) each = static_cast<std::byte>(source());
   return made;
 }
 
@@ -293,7 +294,7 @@ Task<Outcome<Entry>> NameOperations::link(Hold file, Hold parent, std::string na
 // --- Removing -----------------------------------------------------------------------------------
 
 std::string NameOperations::name_of_ours(std::uint64_t fileid) {
-  if (names_of_ours_ == 0) (void)::getrandom(&names_of_ours_, sizeof(std::uint32_t), 0);
+  if (names_of_ours_ == 0) names_of_ours_ = std::random_device()();
   return fmt::format(".nfs{:016x}{:08x}", fileid, ++names_of_ours_ & 0xFFFFFFFFU);
 }
 
