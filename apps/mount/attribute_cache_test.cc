@@ -178,7 +178,9 @@ TEST(AttributeCacheModel, ShowsEveryChangeElsewhereWithinTheTimeOut) {
           }
           if (shown->ctime.seconds == server.ctime.seconds) {
             // Content of the same version was read when the file had the same state, or is own.
-            if (content_version == cache.version()) EXPECT_GE(server.ctime.seconds, content_clock);
+            if (content_version == cache.version()) {
+              EXPECT_GE(server.ctime.seconds, content_clock);
+            }
             content_version = cache.version();
             content_clock = server.ctime.seconds;
             break;

@@ -273,7 +273,9 @@ TEST_P(Operations, HandleThatIsStaleIsAnErrorAndItsNameIsFoundAnew) {
   served_.write_file("file", "two");
   BytesForTest sink;
   const auto stale = mount.run(mount.files->read(file, 0, 10, sink));
-  if (!stale) EXPECT_EQ(stale.error(), ESTALE);
+  if (!stale) {
+    EXPECT_EQ(stale.error(), ESTALE);
+  }
   MountForTest other(url(), always_asking());
   EXPECT_EQ(other.read(other.open("file").id, 0, 10), "two");
 }

@@ -310,8 +310,8 @@ TEST_F(TirpcAdapterClient, ThreadsShareAClient) {
 }
 
 TEST_F(TirpcAdapterClient, ErrorsOfMakingOneAreThoseOfLibtirpc) {
-  const auto refused = [](const char* server) {
-    EXPECT_EQ(clnt_rdma_create(server, TestService::kProgram, 1, nullptr), nullptr);
+  const auto refused = [](const char* place) {
+    EXPECT_EQ(clnt_rdma_create(place, TestService::kProgram, 1, nullptr), nullptr);
     return get_rpc_createerr();
   };
   const std::string gone = url;
