@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -37,8 +38,9 @@ constexpr std::size_t kCopiedMax = 4096;
 // A Reply without results: its header, a verifier of any size, and the checksums of RPCSEC_GSS.
 constexpr std::uint32_t kReplyHeaderMax = 2048;
 
+constexpr std::time_t kSecondsMax = 100'000'000;  // of a time-out
+
 bool is_time(const timeval& time) noexcept {
-  constexpr std::time_t kSecondsMax = 100'000'000;
   return time.tv_sec >= 0 && time.tv_sec <= kSecondsMax && time.tv_usec >= 0 &&
          time.tv_usec <= 1'000'000;
 }
@@ -64,6 +66,8 @@ class RdmaClient {
   clnt_stat call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments,
                  xdrproc_t decode, void* results, const timeval& limit);
   bool encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments);
+  // The longest results of the call that is made, as part of the reply.
+  std::uint32_t results_max() const noexcept;
   // Sends what is encoded and waits for the reply. Returns false after writing error_.
   bool exchange(rpcproc_t procedure, std::chrono::microseconds limit);
   void write(MessageWriter& out) const;
@@ -89,6 +93,8 @@ class RdmaClient {
   }
   // Lets this thread use client_.
   void own_client();
+  // This process is a child, and its parent, which has the same connection, still runs.
+  bool is_of_parent() const noexcept { return ::getpid() != process_ && ::getppid() == process_; }
 
   // RPCSEC_GSS makes calls of its own while a credential is refreshed.
   std::recursive_mutex mutex_;
@@ -97,6 +103,7 @@ class RdmaClient {
   ResultPlace place_;
   const rpcrdma_tirpc_procedure* binding_ = nullptr;  // of the call that is made
   std::uint32_t reply_max_ = 0;                       // the same
+  bool server_places_ = false;                        // the server has placed a result
   Client client_;
   std::optional<Reply> reply_;  // goes before its client
   XdrReader reader_;
@@ -108,6 +115,7 @@ class RdmaClient {
   timeval last_limit_ = kTimeout;
   rpc_err error_{};
   bool has_warned_ = false;
+  const pid_t process_ = ::getpid();  // that has made it
 };
 
 RdmaClient::RdmaClient(Client client, rpcprog_t program, rpcvers_t version)
@@ -138,7 +146,8 @@ clnt_stat RdmaClient::call_operation(CLIENT* handle, rpcproc_t procedure, xdrpro
 
 clnt_stat RdmaClient::call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments,
                            xdrproc_t decode, void* results, const timeval& limit) {
-  if (limit.tv_sec == 0 && limit.tv_usec == 0) {
+  const timeval& given = fixed_limit_ ? *fixed_limit_ : limit;
+  if (given.tv_sec == 0 && given.tv_usec == 0) {
     if (!std::exchange(has_warned_, true)) {
       report(fmt::format(
           "a call of program {} with a time-out of zero, which expects no reply, was not sent: "
@@ -155,15 +164,23 @@ clnt_stat RdmaClient::call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, vo
       fail(RPC_CANTENCODEARGS);
       break;
     }
-    reply_max_ = has_results ? settings().reply_max : 0;
-    if (binding_ != nullptr && binding_->results_size_max > 0) {
-      reply_max_ = binding_->results_size_max;
-    }
-    reply_max_ += kReplyHeaderMax;
+    reply_max_ = (has_results ? results_max() : 0) + kReplyHeaderMax;
     if (!exchange(procedure, duration_of(fixed_limit_.value_or(last_limit_)))) break;
     if (!decode_reply(auth, decode, results, refreshes < kRefreshesMax)) break;
   }
   return error_.re_status;
+}
+
+std::uint32_t RdmaClient::results_max() const noexcept {
+  const std::uint32_t most = settings().reply_max;
+  if (binding_ == nullptr || binding_->results_size_max == 0) return most;
+  // The first of the data has a place. Where the server has no table, it is in the reply as well.
+  const int placed = binding_->results != 0 && server_places_ ? 1 : 0;
+  const auto in_reply = static_cast<std::uint64_t>(std::popcount(binding_->results) - placed);
+  const std::uint64_t data_max = xdr::padded(std::size_t{binding_->result_size_max});
+  const std::uint64_t size = std::min<std::uint64_t>(in_reply * data_max, most);
+  return std::max(binding_->results_size_max, static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                                                  binding_->results_size_max + size, most)));
 }
 
 bool RdmaClient::encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments) {
@@ -249,12 +266,16 @@ bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool 
   message.acpted_rply.ar_results.proc = void_routine();
   MessageReader& in_message = reply_->results();
   reply_->ignore_rest();  // the decoders below say whether it could be read
+  const auto is_placed = [](const MessageReader::Placed& each) { return !each.data.empty(); };
+  if (std::ranges::any_of(in_message.placed(), is_placed)) server_places_ = true;
   XDR* const stream = reader_.handle();
+  bool is_refused = false;  // for its credential: it was not executed
   fail(RPC_SUCCESS);
   if (!reader_.open(in_message) || xdr_replymsg(stream, &message) == FALSE) {
     fail(RPC_CANTDECODERES);
   } else {
     _seterr_reply(&message, &error_);
+    is_refused = error_.re_status == RPC_AUTHERROR;
     if (error_.re_status == RPC_SUCCESS) {
       if (AUTH_VALIDATE(&auth, &message.acpted_rply.ar_verf) == 0) {
         fail(RPC_AUTHERROR);
@@ -266,7 +287,6 @@ bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool 
       }
     }
   }
-  const bool is_refused = error_.re_status != RPC_SUCCESS && error_.re_status != RPC_CANTDECODERES;
   if (message.rm_reply.rp_stat == MSG_ACCEPTED && message.acpted_rply.ar_verf.oa_base != nullptr) {
     stream->x_op = XDR_FREE;
     (void)xdr_opaque_auth(stream, &message.acpted_rply.ar_verf);
@@ -331,11 +351,15 @@ bool RdmaClient::control(u_int request, void* value) {
 
 void RdmaClient::destroy_operation(CLIENT* handle) {
   RdmaClient* const self = &of(handle);
-  {
-    const std::lock_guard lock(self->mutex_);
-    self->own_client();
+  // Its end would be that of the parent's connection too, and a thread that the child does not have
+  // may hold the lock.
+  if (!self->is_of_parent()) {
+    {
+      const std::lock_guard lock(self->mutex_);
+      self->own_client();
+    }
+    delete self;
   }
-  delete self;
   std::free(handle->cl_netid);
   std::free(handle->cl_tp);
   std::free(handle);
@@ -376,6 +400,14 @@ CLIENT* RdmaClient::hand_over(std::unique_ptr<RdmaClient> client) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds limit_of(const timeval* timeout,
+                                   std::chrono::milliseconds otherwise) noexcept {
+  if (timeout == nullptr || timeout->tv_sec < 0) return otherwise;
+  const auto seconds = std::min(timeout->tv_sec, kSecondsMax);
+  const auto rest = std::clamp<suseconds_t>(timeout->tv_usec, 0, 1'000'000);
+  return std::chrono::seconds(seconds) + std::chrono::milliseconds(rest / 1000);
+}
 
 CLIENT* make_client(const std::string& server, rpcprog_t program, rpcvers_t version,
                     std::chrono::milliseconds timeout) {

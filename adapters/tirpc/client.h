@@ -3,6 +3,7 @@
 #define RPCRDMA_ADAPTERS_TIRPC_CLIENT_H_
 
 #include <rpc/rpc.h>
+#include <sys/time.h>
 
 #include <chrono>
 #include <string>
@@ -13,6 +14,11 @@ namespace rpcrdma::tirpc {
 // HOST whose rpcbind is asked.
 CLIENT* make_client(const std::string& server, rpcprog_t program, rpcvers_t version,
                     std::chrono::milliseconds timeout);
+
+// The time-out of a program that makes a client; `otherwise` where it gives none, or a negative
+// one.
+std::chrono::milliseconds limit_of(const timeval* timeout,
+                                   std::chrono::milliseconds otherwise) noexcept;
 
 }  // namespace rpcrdma::tirpc
 

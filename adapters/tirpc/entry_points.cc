@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "client.h"
+#include "errors.h"
 #include "libtirpc.h"
 #include "rpcrdma-tirpc.h"
 #include "server.h"
@@ -20,10 +21,11 @@ extern "C" {
 
 RPCRDMA_TIRPC_EXPORT CLIENT* clnt_rdma_create(const char* server, rpcprog_t prog, rpcvers_t vers,
                                               const timeval* timeout) {
-  const auto limit = timeout == nullptr ? kConnectTimeout
-                                        : std::chrono::seconds(timeout->tv_sec) +
-                                              std::chrono::milliseconds(timeout->tv_usec / 1000);
-  return make_client(server, prog, vers, limit);
+  if (server == nullptr) {
+    set_create_error({Errc::kUnknownHost, "making a client", {}, "no server is named"});
+    return nullptr;
+  }
+  return make_client(server, prog, vers, limit_of(timeout, kConnectTimeout));
 }
 
 RPCRDMA_TIRPC_EXPORT SVCXPRT* svc_rdma_create(const char* address) {

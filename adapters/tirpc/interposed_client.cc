@@ -35,12 +35,6 @@ class PassingOn {
   const bool was_ = is_passing_on;
 };
 
-std::chrono::milliseconds limit_of(const timeval* timeout,
-                                   std::chrono::milliseconds otherwise) noexcept {
-  if (timeout == nullptr) return otherwise;
-  return std::chrono::seconds(timeout->tv_sec) + std::chrono::milliseconds(timeout->tv_usec / 1000);
-}
-
 // Says what a program that asks for another transport gets.
 enum class Way : std::uint8_t { kAsAsked, kRdmaFirst, kRdmaOnly };
 Way way_of(rpcprog_t program, const char* netid) noexcept {

@@ -36,7 +36,7 @@ bool_t decode(XdrReader& reader, char** data, u_int* size, u_int size_max, u_int
 
 bool refer(XDR* stream, const char* data, std::size_t size, u_int size_max) {
   XdrWriter* const writer = stream->x_op == XDR_ENCODE ? XdrWriter::of(stream) : nullptr;
-  if (writer == nullptr || data == nullptr || size > size_max) return false;
+  if (writer == nullptr || (data == nullptr && size > 0) || size > size_max) return false;
   return writer->refer_next({reinterpret_cast<const std::byte*>(data), size});
 }
 

@@ -16,7 +16,8 @@ constexpr std::size_t kFirstCapacity = 4096;  // bytes
 // Positions of libtirpc are of this type.
 constexpr std::size_t kPositionMax = std::numeric_limits<int>::max();
 constexpr std::array<std::byte, 4> kPadding{};
-// Less is copied: what a chunk or a gather costs more than the copy does.
+// Less is copied: what a chunk or a gather costs more than the copy does. Results are for the
+// client to say, which may have room for them in its chunk alone.
 constexpr std::size_t kEligibleMin = 4096, kReferredMin = 16'384;  // bytes
 
 XdrWriter& writer(XDR* handle) noexcept {
@@ -71,7 +72,7 @@ XdrWriter::XdrWriter(std::size_t size_max) noexcept : size_max_(std::min(size_ma
 void XdrWriter::restart() noexcept {
   xdr_.x_op = XDR_ENCODE;
   size_ = 0;
-  item_count_ = 0;
+  item_count_ = eligible_count_ = 0;
   bind(0, false);
 }
 
@@ -83,14 +84,19 @@ void XdrWriter::bind(std::uint32_t eligible, bool refers) noexcept {
 bool XdrWriter::refer_next(Bytes data) noexcept {
   const bool is_eligible = numbers_.next_is_eligible();
   const bool stays =
-      is_eligible ? data.size() >= kEligibleMin : refers_ && data.size() >= kReferredMin;
+      is_eligible ? refers_ || data.size() >= kEligibleMin : refers_ && data.size() >= kReferredMin;
   // The bound is one on the memory for messages: data that is placed apart is in none.
-  if (!stays || item_count_ == items_.size()) return false;
+  if (!stays || item_count_ == items_.size() || (is_eligible && eligible_count_ == kEligibleMax)) {
+    // A result that follows must not take the place of one that stays in the message.
+    if (is_eligible && refers_) bind(0, refers_);
+    return false;
+  }
   if (!is_eligible && data.size() > size_max_) return false;
   std::byte* const at = take(xdr::kWordSize);
   if (at == nullptr) return false;
   xdr::store_word(at, static_cast<std::uint32_t>(data.size()));
   items_[item_count_++] = {size_, data, is_eligible};
+  if (is_eligible) ++eligible_count_;
   return true;
 }
 

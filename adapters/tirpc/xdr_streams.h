@@ -77,6 +77,8 @@ class XdrWriter {
 
  private:
   static const XDR::xdr_ops kOperations;
+  // Each of them may have other data in front of it, which is lent as an item as well.
+  static constexpr std::size_t kEligibleMax = (kBulkItemsMax - 1) / 2;
   // Returns where the next `size` bytes belong; null: the message would become too large, or there
   // is no memory.
   std::byte* take(std::size_t size) noexcept;
@@ -87,7 +89,7 @@ class XdrWriter {
   std::size_t capacity_ = 0, size_max_;
   std::size_t size_ = 0;  // the position, which setpos moves to and fro
   std::array<Item, kBulkItemsMax> items_{};
-  std::size_t item_count_ = 0;
+  std::size_t item_count_ = 0, eligible_count_ = 0;
   ItemNumbers numbers_;
   bool refers_ = false;
 };

@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -298,6 +300,61 @@ TEST_F(TirpcAdapterClient, TimeoutThatWasSetHoldsForEachCall) {
   EXPECT_EQ(call(client.get(), TestService::kHold, kLong), RPC_TIMEDOUT);
 }
 
+// A time-out of a call counts for nothing beside it, as over TCP, be either of them zero.
+TEST_F(TirpcAdapterClient, TimeoutThatWasSetHoldsForCallsWithoutOne) {
+  const TirpcClient client = connect(url);
+  timeval limit = kLong;
+  ASSERT_TRUE(clnt_control(client.get(), CLSET_TIMEOUT, &limit));
+  EXPECT_EQ(call(client.get(), 0, timeval{0, 0}), RPC_SUCCESS);
+  limit = {};
+  ASSERT_TRUE(clnt_control(client.get(), CLSET_TIMEOUT, &limit));
+  EXPECT_EQ(call(client.get(), 0), RPC_CANTSEND);
+  EXPECT_EQ(error_of(client.get()).re_errno, EOPNOTSUPP);
+}
+
+// The server has executed it: a credential that could be refreshed is no reason to do so again.
+TEST_F(TirpcAdapterClient, CallWhoseReplyProvesNothingIsNotRepeated) {
+  struct Auth {
+    static bool_t validate(AUTH*, opaque_auth*) { return FALSE; }
+    static bool_t refresh(AUTH*, void*) { return TRUE; }
+  };
+  const TirpcClient client = connect(url);
+  AUTH* const none = client->cl_auth;
+  auto operations = *none->ah_ops;
+  operations.ah_validate = Auth::validate;
+  operations.ah_refresh = Auth::refresh;
+  AUTH doubting = *none;
+  doubting.ah_ops = &operations;
+  client->cl_auth = &doubting;
+  std::uint32_t first = 0;  // they are counted down
+  EXPECT_TRUE(clnt_control(client.get(), CLGET_XID, &first));
+  EXPECT_EQ(call(client.get(), 0), RPC_AUTHERROR);
+  EXPECT_EQ(error_of(client.get()).re_why, AUTH_INVALIDRESP);
+  std::uint32_t second = 0;
+  EXPECT_TRUE(clnt_control(client.get(), CLGET_XID, &second));
+  EXPECT_EQ(first - second, 1U);
+  EXPECT_EQ(call(client.get(), 99), RPC_PROCUNAVAIL);
+  EXPECT_TRUE(clnt_control(client.get(), CLGET_XID, &second));
+  EXPECT_EQ(first - second, 2U);
+  client->cl_auth = none;
+}
+
+// A program whose child tidies up leaves its parent's connection alone, as it does over TCP.
+TEST_F(TirpcAdapterClient, ChildThatDestroysAClientLeavesItToItsParent) {
+  const TirpcClient client = connect(url);
+  expect_echo(client.get(), 100);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(300);
+    clnt_destroy(client.get());
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (const u_int size : {1U, 300'000U}) expect_echo(client.get(), size);
+}
+
 TEST_F(TirpcAdapterClient, ThreadsShareAClient) {
   const TirpcClient client = connect(url);
   std::vector<std::thread> threads;
@@ -319,16 +376,31 @@ TEST_F(TirpcAdapterClient, ErrorsOfMakingOneAreThoseOfLibtirpc) {
   EXPECT_EQ(refused(gone.c_str()).cf_stat, RPC_SYSTEMERROR);
   EXPECT_STREQ(clnt_spcreateerror("here"), "here: RPC: Remote system error - Connection refused");
   EXPECT_EQ(refused("rdma://127.0.0.1:99999999").cf_stat, RPC_UNKNOWNADDR);
+  EXPECT_EQ(refused(nullptr).cf_stat, RPC_UNKNOWNHOST);
   EXPECT_EQ(refused("rdma://no-such-host.invalid").cf_stat, RPC_UNKNOWNHOST);
+}
+
+TEST_F(TirpcAdapterClient, AnyTimeoutOfMakingOneIsTaken) {
+  constexpr std::time_t kEver = std::numeric_limits<std::time_t>::max();
+  for (const timeval each : {timeval{kEver, 0}, timeval{kEver, kEver}, timeval{-1, 0}}) {
+    const TirpcClient client(
+        clnt_rdma_create(url.c_str(), TestService::kProgram, TestService::kVersion, &each));
+    ASSERT_TRUE(client) << clnt_spcreateerror(url.c_str());
+    EXPECT_EQ(call(client.get(), 0), RPC_SUCCESS);
+  }
 }
 
 // --- Direct placement
 
 // The TestService's programs under another number, of which there is a table.
 constexpr rpcprog_t kBoundProgram = TestService::kProgram + 7;
-constexpr std::array<rpcrdma_tirpc_procedure, 2> kBoundProcedures = {{
+enum : rpcproc_t { kMany = 40 };
+constexpr std::size_t kManyItems = 12;  // every other is placed
+constexpr u_int kManySize = 6'000;
+constexpr std::array<rpcrdma_tirpc_procedure, 3> kBoundProcedures = {{
     {TestService::kEcho, 1, 1, TestService::kBulkMax, 8},
     {TestService::kWhoAmI, 0, 0, 0, 4},
+    {kMany, 0xaaa, 0xaaa, kManySize, kManyItems*(kManySize + 4)},
 }};
 constexpr rpcrdma_tirpc_table kTable = {kBoundProgram, TestService::kVersion,
                                         kBoundProcedures.data(), kBoundProcedures.size()};
@@ -404,6 +476,35 @@ TEST_F(TirpcAdapterClient, DataOfTablesIsPlacedBothWays) {
   EXPECT_EQ(counters.long_calls + counters.long_replies, 0U);
 }
 
+using Many = std::array<Data, kManyItems>;
+bool_t xdr_many(XDR* stream, Many* many) {
+  return std::ranges::all_of(*many, [&](Data& each) { return xdr_data(stream, &each) == TRUE; });
+}
+
+// As a server without the table does, or one of another make.
+TEST_F(TirpcAdapterClient, DataOfTablesIsTakenFromTheReplyToo) {
+  add_table();
+  stop();
+  FunctionService echo;
+  echo.on(TestService::kEcho,
+          [](CallContext& context) {
+            const Bytes data = context.arguments().bulk(TestService::kBulkMax, "data");
+            const auto size = static_cast<std::uint32_t>(data.size());
+            if (!context.reserve_results(size + 16)) return AcceptStatus::kSystemErr;
+            context.results().xdr().opaque(data);
+            return AcceptStatus::kSuccess;
+          },
+          {.bulk_argument_size_max = TestService::kBulkMax});
+  server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0")));
+  ASSERT_TRUE(server->add(kBoundProgram, TestService::kVersion, echo));
+  serving = std::thread([this] { server->run(); });
+  url = "rdma://" + std::string(server->address());
+  const TirpcClient client(
+      clnt_rdma_create(url.c_str(), kBoundProgram, TestService::kVersion, nullptr));
+  ASSERT_TRUE(client);
+  for (const u_int size : {0U, 1U, 2'000U, 5'000U, 300'001U}) expect_echo(client.get(), size);
+}
+
 TEST_F(TirpcAdapterClient, CallThatTimesOutGivesItsArgumentsBack) {
   add_table();
   stop();
@@ -468,6 +569,16 @@ void serve_echo(svc_req* request, SVCXPRT* transport) {
       const auto* const address = static_cast<const sockaddr_in*>(svc_getrpccaller(transport)->buf);
       u_int port = ntohs(address->sin_port);
       svc_sendreply(transport, coder(xdr_u_int), &port);
+      return;
+    }
+    case kMany: {
+      Many many{};
+      if (!svc_getargs(transport, coder(xdr_many), reinterpret_cast<caddr_t>(&many))) {
+        svcerr_decode(transport);
+      } else {
+        svc_sendreply(transport, coder(xdr_many), reinterpret_cast<caddr_t>(&many));
+      }
+      svc_freeargs(transport, coder(xdr_many), reinterpret_cast<caddr_t>(&many));
       return;
     }
     case kHoldsBack:
@@ -589,7 +700,7 @@ TEST_P(TirpcAdapterServer, AnswersOurClient) {
 TEST_P(TirpcAdapterServer, PlacesResultsOfTablesWhereOurClientWantsThem) {
   add_table();
   Client client = connect_ours();
-  for (const std::size_t size : {1U, 5'000U, 300'001U}) {
+  for (const std::size_t size : {1U, 4'095U, 5'000U, 300'001U}) {
     const std::vector<std::byte> data = pattern(size, 7);
     std::vector<std::byte> place(TestService::kBulkMax);
     auto call = client.prepare({kBoundProgram, TestService::kVersion, TestService::kEcho});
@@ -607,7 +718,34 @@ TEST_P(TirpcAdapterServer, PlacesResultsOfTablesWhereOurClientWantsThem) {
   const TirpcClient theirs(
       clnt_rdma_create(url_.c_str(), kBoundProgram, TestService::kVersion, nullptr));
   ASSERT_TRUE(theirs);
-  for (const u_int size : {0U, 5'000U, 300'001U}) expect_echo(theirs.get(), size);
+  for (const u_int size : {0U, 4'095U, 5'000U, 300'001U}) expect_echo(theirs.get(), size);
+}
+
+// More than one message can have of data in places of its own.
+TEST_P(TirpcAdapterServer, PlacedDataBetweenOtherLongDataPasses) {
+  add_table();
+  const TirpcClient client(
+      clnt_rdma_create(url_.c_str(), kBoundProgram, TestService::kVersion, nullptr));
+  ASSERT_TRUE(client);
+  // Where the first of them stays in the message, no other takes its place.
+  for (const u_int first_size : {kManySize, 100U, 0U}) {
+    std::array<std::vector<std::byte>, kManyItems> data;
+    Many arguments{}, results{};
+    for (std::size_t i = 0; i < kManyItems; ++i) {
+      data[i] = pattern(i < 2 ? first_size : kManySize, static_cast<std::uint32_t>(i));
+      arguments[i] = {static_cast<u_int>(data[i].size()), reinterpret_cast<char*>(data[i].data())};
+      if (data[i].empty()) arguments[i].bytes = nullptr;
+    }
+    ASSERT_EQ(
+        call(client.get(), kMany, kLong, coder(xdr_many), &arguments, coder(xdr_many), &results),
+        RPC_SUCCESS)
+        << clnt_sperror(client.get(), "many");
+    for (std::size_t i = 0; i < kManyItems; ++i) {
+      const auto* const bytes = reinterpret_cast<const std::byte*>(results[i].bytes);
+      EXPECT_TRUE(std::ranges::equal(Bytes(bytes, results[i].size), data[i])) << i;
+    }
+    EXPECT_TRUE(clnt_freeres(client.get(), coder(xdr_many), &results));
+  }
 }
 
 TEST_P(TirpcAdapterServer, RefusesAsOurErrorsSay) {
