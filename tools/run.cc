@@ -48,6 +48,20 @@ std::string adapter_path() {
 }
 #endif
 
+// ld.so would pass over one that it does not find, and the program would run without.
+std::string table_path(const std::string& table) {
+  std::string path = std::filesystem::absolute(table).string();
+  if (::access(path.c_str(), R_OK) != 0) {
+    fail(kFailed, fmt::format("cannot read the table {}: {}", table, std::strerror(errno)));
+  }
+  if (path.find_first_of(" :") != std::string::npos) {
+    fail(kFailed, fmt::format("the table {} has a space or a colon in its path, where LD_PRELOAD "
+                              "ends; move it to another place",
+                              path));
+  }
+  return path;
+}
+
 Variables variables_of(const RunSettings& settings) {
   std::string preloaded;
   const auto preload = [&](const std::string& path) {
@@ -55,7 +69,7 @@ Variables variables_of(const RunSettings& settings) {
     preloaded += path;
   };
   // Tables before the adapter, whose functions they call; what was there before stays behind.
-  for (const std::string& each : settings.tables) preload(std::filesystem::absolute(each).string());
+  for (const std::string& each : settings.tables) preload(table_path(each));
   preload(adapter_path());
   if (const char* const before = std::getenv("LD_PRELOAD")) preload(before);
   Variables made = {{"LD_PRELOAD", preloaded}};

@@ -30,13 +30,23 @@ bool register_everywhere(rpcprog_t program, rpcvers_t version) {
   return register_program(program, version, RdmaServer::current()->addresses());
 }
 
+// The programs that this machine's rpcbind got to know with a transport of libtirpc. They register
+// each version once for each transport.
+std::set<std::pair<rpcprog_t, rpcvers_t>>& known_programs() {
+  static auto& known = *new std::set<std::pair<rpcprog_t, rpcvers_t>>;
+  return known;
+}
+
+void unregister(rpcprog_t program, rpcvers_t version) {
+  known_programs().erase({program, version});
+  unregister_program(program, version);
+}
+
 // Makes a program that was registered with a transport of libtirpc reachable over RDMA as well.
 // Its dispatch function is found by program and version alone. `with_rpcbind`: it has asked for
 // that.
 bool serve_over_rdma(rpcprog_t program, rpcvers_t version, bool with_rpcbind) {
-  // Programs register each version once for each transport.
-  static auto& known = *new std::set<std::pair<rpcprog_t, rpcvers_t>>;
-  const bool is_known = known.contains({program, version});
+  auto& known = known_programs();
   static bool has_failed = false;
   if (has_failed) return false;
   if (RdmaServer::current() == nullptr) {
@@ -46,9 +56,9 @@ bool serve_over_rdma(rpcprog_t program, rpcvers_t version, bool with_rpcbind) {
                          server.error().message()));
       return false;
     }
+    known.clear();  // they were at another server's addresses
   }
-  if (with_rpcbind && !is_known) {
-    known.emplace(program, version);
+  if (with_rpcbind && known.emplace(program, version).second) {
     (void)register_everywhere(program, version);  // which says what is wrong; clients may know
   }
   return true;
@@ -121,12 +131,12 @@ RPCRDMA_TIRPC_EXPORT bool_t svc_register(SVCXPRT* transport, u_long program, u_l
 }
 
 RPCRDMA_TIRPC_EXPORT void svc_unreg(const rpcprog_t program, const rpcvers_t version) {
-  unregister_program(program, version);
+  unregister(program, version);
   RPCRDMA_LIBTIRPC(svc_unreg)(program, version);
 }
 
 RPCRDMA_TIRPC_EXPORT void svc_unregister(u_long program, u_long version) {
-  unregister_program(static_cast<std::uint32_t>(program), static_cast<std::uint32_t>(version));
+  unregister(static_cast<rpcprog_t>(program), static_cast<rpcvers_t>(version));
   RPCRDMA_LIBTIRPC(svc_unregister)(program, version);
 }
 

@@ -60,6 +60,19 @@ def answers(address):
         return attempt.connect_ex(address) == 0
 
 
+# What daemons do that take away what a former one has left.
+REGISTERS_AGAIN = """
+import ctypes, signal, sys
+libtirpc = ctypes.CDLL(None)
+dispatch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda request, transport: None)
+program, last = map(int, sys.argv[1:])
+for each in (program, program, last):
+    libtirpc.svc_unreg(each, 1)
+    assert libtirpc.svc_create(dispatch, each, 1, b"tcp") > 0
+signal.pause()
+"""
+
+
 def variables_of(*options):
     """The environment in which `rpcrdma run` starts programs, with the sanitizer's runtime in front."""
     printed = subprocess.run([COMMAND, "run", *options, "--print"], capture_output=True, text=True, timeout=BOUND_S,
@@ -270,6 +283,24 @@ class RpcgenTest(Programs):
                                  timeout=BOUND_S, check=False)
         self.assertEqual(unknown.returncode, 1)
         self.assertIn("cannot start /no/such/program: No such file or directory", unknown.stderr)
+        # ld.so(8) would pass over each, and the program would run without.
+        for table, why in (("no/such/table.so", "No such file or directory"), ("my tables/a.so", "a space or a colon"),
+                           ("a:b.so", "a space or a colon")):
+            with self.subTest(table=table):
+                path = self.root / table
+                if "such" not in table:
+                    path.parent.mkdir(exist_ok=True)
+                    path.touch()
+                refused = subprocess.run([COMMAND, "run", "--table", path, "--", "true"], capture_output=True, text=True,
+                                         timeout=BOUND_S, check=False)
+                self.assertEqual(refused.returncode, 1, refused.stderr)
+                self.assertIn(why, refused.stderr)
+
+    def test_program_that_registers_again_is_found_again(self):
+        # Each program of its own, in one process: the second says that the first is done.
+        server = self.start([sys.executable, "-c", REGISTERS_AGAIN, str(SUMS), str(BLOCKS)], env=variables_of("--prefer-rdma"))
+        self.await_netids(server, BLOCKS, ("rdma", "tcp"))
+        self.assertLessEqual({"rdma", "tcp"}, set(self.registered()[SUMS, 1]))
 
 
 class DebianTest(Programs):
