@@ -21,7 +21,7 @@ namespace {
 
 // Calls that one turn of the program's loop serves at most by lingering.
 constexpr std::uint64_t kLingeredMax = 64;
-// The soft limit of descriptors that the adapter asks for: a connection takes three.
+// The soft limit of descriptors that the adapter asks for.
 constexpr rlim_t kDescriptorsWanted = 65'536;
 
 // Never destroyed: a daemon's parent ends by exit(), and must leave alone what its child goes on
@@ -39,6 +39,16 @@ void raise_descriptor_limit() {
   if (limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// A connection takes three descriptors; peers must not get those that the program itself needs, nor
+// those of its other transports.
+std::size_t connections_max() noexcept {
+  constexpr rlim_t kPerConnection = 3, kOwnMax = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return settings().connections_max;
+  const rlim_t rest = limit.rlim_cur - std::min(limit.rlim_cur / 4, kOwnMax);
+  return std::clamp<std::size_t>(rest / kPerConnection, 1, settings().connections_max);
 }
 
 bool_t refuse_arguments(SVCXPRT*, xdrproc_t, void*) {
@@ -92,7 +102,7 @@ Expected<void, Error> RdmaServer::open(const std::string& url) {
   options.provider = settings().provider;
   options.bulk_size_max = options.long_call_size_max = settings().call_max;
   options.memory_max = settings().memory_max;
-  options.connections_max = settings().connections_max;
+  options.connections_max = connections_max();
   options.on_connection = [this](const ConnectionEvent& event) { handle_event(event); };
   auto server = Server::listen(url, options);
   if (!server) return Unexpected<Error>(server.error());
