@@ -21,6 +21,7 @@ bool overlap(const Piece& a, const Piece& b) {
 
 void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size) {
   Piece& piece = pieces_.emplace_back();
+  piece.number = ++last_;
   piece.offset = offset;
   piece.begin = begin;
   piece.size = size;
@@ -59,6 +60,28 @@ void WriteBehind::drop(Piece& piece) {
   pieces_.remove_if([&](const Piece& each) { return &each == &piece; });
 }
 
+// An older piece that the server has lost goes once more, and would write over this one.
+bool WriteBehind::is_above_others(const Piece& piece) const noexcept {
+  return std::ranges::any_of(pieces_, [&](const Piece& each) {
+    return each.number < piece.number && overlap(each, piece);
+  });
+}
+
+void WriteBehind::note_error(int error) noexcept {
+  if (error_ != 0) return;
+  error_ = last_error_ = error;
+  ++errors_;
+}
+
+bool WriteBehind::is_written_to(std::uint64_t number) const noexcept {
+  if (unwritten_ == 0) return true;
+  for (const Piece& each : pieces_) {
+    if (each.number > number) break;
+    if (each.state != State::kWritten) return false;
+  }
+  return true;
+}
+
 void WriteBehind::end_write(Piece& piece, std::size_t count, bool is_stable,
                             const nfs3::writeverf3& verifier) {
   --under_way_;
@@ -68,7 +91,10 @@ void WriteBehind::end_write(Piece& piece, std::size_t count, bool is_stable,
   if (std::exchange(piece.goes_again, false) || !is_one_part) {
     written_twice_ += piece.done;
     piece.done = 0;
-    return;
+    if (is_one_part || ++piece.losses <= kLossesMax) return;
+    --unwritten_;
+    note_error(EIO);
+    return drop(piece);
   }
   const bool is_whole = piece.done == 0 && count == piece.size;
   piece.verifier = verifier;
@@ -76,13 +102,13 @@ void WriteBehind::end_write(Piece& piece, std::size_t count, bool is_stable,
   if (piece.done < piece.size) return;
   --unwritten_;
   piece.state = State::kWritten;
-  if (is_whole && is_stable) drop(piece);
+  if (is_whole && is_stable && !is_above_others(piece)) drop(piece);
 }
 
 void WriteBehind::fail_write(Piece& piece, int error) {
   --under_way_;
   --unwritten_;
-  if (error_ == 0) error_ = error;
+  note_error(error);
   drop(piece);
 }
 
@@ -119,7 +145,7 @@ void WriteBehind::end_commit(const nfs3::writeverf3& verifier) {
         std::ranges::any_of(again, [&](const Piece* earlier) { return overlap(*earlier, each); });
     if (!is_lost && !is_above) continue;
     if (is_lost && ++each.losses > kLossesMax) {
-      if (error_ == 0) error_ = EIO;
+      note_error(EIO);
       continue;  // and it goes with those that are kept
     }
     write_again(each);
@@ -130,12 +156,19 @@ void WriteBehind::end_commit(const nfs3::writeverf3& verifier) {
 
 void WriteBehind::fail_commit(int error) {
   is_committing_ = false;
-  if (error_ == 0) error_ = error;
+  note_error(error);
   pieces_.remove_if([](const Piece& each) { return each.is_committing; });
 }
 
 int WriteBehind::take_error() noexcept {
   return std::exchange(error_, 0);
+}
+
+int WriteBehind::take_error(std::uint64_t& seen) noexcept {
+  error_ = 0;
+  const bool is_new = seen != errors_;
+  seen = errors_;
+  return is_new ? last_error_ : 0;
 }
 
 }  // namespace mounts

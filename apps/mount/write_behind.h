@@ -3,8 +3,8 @@
 // Each piece is written with UNSTABLE, and kept until a COMMIT has shown the verifier that its
 // WRITE had. Another verifier means that the server was restarted in between: what it may have lost
 // is written again, in the order in which programs wrote it. A server that loses the
-// same bytes again and again has an error. An error stays until a flush reports
-// it.
+// same bytes again and again has an error. Each file that programs have opened reports an error
+// once, so that another program's close does not take it away from the one that wrote.
 //
 // It makes no calls itself: its owner asks for the next piece to write, and says how that ended.
 #ifndef RPCRDMA_MOUNT_WRITE_BEHIND_H_
@@ -25,6 +25,7 @@ class WriteBehind {
   struct Piece {
     enum class State : std::uint8_t { kWaiting, kUnderWay, kWritten };
 
+    std::uint64_t number = 0;  // in the order of the writes
     std::uint64_t offset = 0;
     std::size_t begin = 0, size = 0;  // in the buffer
     std::size_t done = 0;             // bytes that the server has, with this verifier
@@ -62,6 +63,12 @@ class WriteBehind {
   bool is_written() const noexcept { return unwritten_ == 0; }
   // The server can lose nothing any more.
   bool is_clean() const noexcept { return pieces_.empty(); }
+  // The same of the pieces up to one. Programs that go on writing keep nobody waiting by that.
+  std::uint64_t last() const noexcept { return last_; }
+  bool is_written_to(std::uint64_t number) const noexcept;
+  bool is_clean_to(std::uint64_t number) const noexcept {
+    return pieces_.empty() || pieces_.front().number > number;
+  }
   bool is_committing() const noexcept { return is_committing_; }
   std::size_t under_way() const noexcept { return under_way_; }
   std::uint64_t written_twice() const noexcept { return written_twice_; }  // bytes
@@ -69,15 +76,23 @@ class WriteBehind {
   // Returns the first error since the last call, errno's value; 0: there was none.
   int take_error() noexcept;
   int error() const noexcept { return error_; }
+  // The same for one of several that report errors: `seen` says how many it has reported.
+  int take_error(std::uint64_t& seen) noexcept;
+  // Returns how many have been reported.
+  std::uint64_t reported() const noexcept { return errors_ - (error_ != 0 ? 1 : 0); }
 
  private:
   void write_again(Piece& piece);
   void drop(Piece& piece);
+  bool is_above_others(const Piece& piece) const noexcept;
+  void note_error(int error) noexcept;
 
   std::list<Piece> pieces_;  // as programs wrote them
+  std::uint64_t last_ = 0;
   std::size_t unwritten_ = 0, under_way_ = 0;
   bool is_committing_ = false;
-  int error_ = 0;
+  int error_ = 0, last_error_ = 0;
+  std::uint64_t errors_ = 0;
   std::uint64_t written_twice_ = 0;
 };
 

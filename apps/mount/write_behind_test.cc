@@ -87,6 +87,22 @@ TEST_F(WriteBehindTest, StableBytesNeedNoCommit) {
   EXPECT_TRUE(writes_.is_clean());
 }
 
+TEST_F(WriteBehindTest, StableBytesStayAboveOlderOnesThatGoAgain) {
+  add(0, "old");
+  writes_.end_write(*writes_.begin_write(), 3, false, verifier_of(1));
+  add(0, "new");
+  writes_.end_write(*writes_.begin_write(), 3, true, verifier_of(1));
+  writes_.begin_commit();
+  writes_.end_commit(verifier_of(2));
+  Piece* const old = writes_.begin_write();
+  ASSERT_NE(old, nullptr);
+  EXPECT_EQ(text_of(*old), "old");
+  writes_.end_write(*old, 3, false, verifier_of(2));
+  Piece* const newer = writes_.begin_write();
+  ASSERT_NE(newer, nullptr);
+  EXPECT_EQ(text_of(*newer), "new");
+}
+
 TEST_F(WriteBehindTest, RestOfAShortWriteGoesWithAFurtherCall) {
   add(10, "abcdef");
   Piece* piece = writes_.begin_write();
@@ -110,6 +126,19 @@ TEST_F(WriteBehindTest, PartsOfTwoBootsAreWrittenAgainAsOne) {
   Piece* const again = writes_.begin_write();
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(text_of(*again), "abcd");
+}
+
+TEST_F(WriteBehindTest, PartsOfEverNewBootsAreAnErrorInTheEnd) {
+  add(0, "abcd");
+  unsigned boot = 0;
+  while (!writes_.is_clean()) {
+    ASSERT_LT(boot, 1000U);
+    writes_.end_write(*writes_.begin_write(), 1, false, verifier_of(++boot));
+  }
+  EXPECT_GT(boot, 20U);
+  EXPECT_TRUE(writes_.is_written());
+  EXPECT_EQ(writes_.take_error(), EIO);
+  EXPECT_EQ(pool_.free_count(), pool_.count());
 }
 
 TEST_F(WriteBehindTest, PiecesThatOverlapAreWrittenOneBehindTheOther) {
@@ -194,10 +223,7 @@ TEST(WriteBehindModel, ServerHasAllBytesWhateverItLost) {
     std::string expected(kFile, '.'), memory = expected, disk = expected;
     unsigned boot = 1;
     unsigned commit_boot = 0;
-    struct UnderWay {
-      Piece* piece;
-    };
-    std::vector<UnderWay> calls;
+    std::vector<Piece*> calls;
     bool is_ending = false;
     for (int step = 0; step < 3000 && !(is_ending && writes.is_clean()); ++step) {
       is_ending = step > 120;
@@ -215,19 +241,22 @@ TEST(WriteBehindModel, ServerHasAllBytesWhateverItLost) {
           break;
         }
         case 1:
-          if (Piece* const next = writes.begin_write()) calls.push_back({next});
+          if (Piece* const next = writes.begin_write()) calls.push_back(next);
           break;
         case 2: {  // the server makes any of the calls
           if (calls.empty()) break;
           const auto at = calls.begin() + static_cast<std::ptrdiff_t>(below(calls.size()));
-          Piece& piece = *at->piece;
+          Piece& piece = **at;
           calls.erase(at);
           const auto data = piece.data();
           const std::size_t count = below(3) == 0 ? 1 + below(data.size()) : data.size();
+          const bool is_stable = below(4) == 0;
           for (std::size_t i = 0; i < count; ++i) {
-            memory[piece.offset + piece.done + i] = static_cast<char>(data[i]);
+            const std::size_t at_byte = piece.offset + piece.done + i;
+            memory[at_byte] = static_cast<char>(data[i]);
+            if (is_stable) disk[at_byte] = memory[at_byte];
           }
-          writes.end_write(piece, count, false, verifier_of(boot));
+          writes.end_write(piece, count, is_stable, verifier_of(boot));
           break;
         }
         case 3:
