@@ -50,10 +50,11 @@ void AttributeCache::keep(const nfs3::fattr3& found, bool is_own_change, Time no
   is_fresh_ = true;
 }
 
-void AttributeCache::take(const nfs3::fattr3& found, Point begun, Time now) {
+bool AttributeCache::take(const nfs3::fattr3& found, Point begun, Time now) {
   const bool is_overtaken = begun < last_change_ || changes_under_way_ > 0 || now < taken_;
-  if (is_overtaken) return;
+  if (is_overtaken) return false;
   keep(found, false, now);
+  return true;
 }
 
 AttributeCache::Point AttributeCache::begin_change() noexcept {

@@ -41,8 +41,8 @@ class AttributeCache {
 
   static Point now_in_order() noexcept;
   // Takes the attributes of a call that changed nothing and began at `begun`. Attributes that one
-  // of our changes may have overtaken are not kept.
-  void take(const nfs3::fattr3& found, Point begun, Time now);
+  // of our changes may have overtaken are not kept: then it returns false.
+  bool take(const nfs3::fattr3& found, Point begun, Time now);
 
   // A call that changes the file begins. It ends with its consistency data, if it has any.
   Point begin_change() noexcept;

@@ -22,8 +22,9 @@ std::uint32_t wanted_bits(const Node& node, int mask) {
 
 }  // namespace
 
-AttributeOperations::Shown AttributeOperations::shown(const Node& node,
+AttributeOperations::Shown AttributeOperations::shown(Node& node,
                                                       const nfs3::fattr3& attributes) const {
+  node.shown_version = node.attributes.version();
   return {attributes, node.attributes.left(Tree::now())};
 }
 

@@ -28,7 +28,7 @@ class AttributeOperations {
   Task<Outcome<nfs3::FSSTAT3resok>> space(Who who);
 
  private:
-  Shown shown(const Node& node, const nfs3::fattr3& attributes) const;
+  Shown shown(Node& node, const nfs3::fattr3& attributes) const;
 
   Tree& tree_;
   FileOperations& files_;

@@ -90,9 +90,12 @@ Entry DirectoryOperations::entry_of(OpenDirectory& directory, const DirectoryRea
   Hold node = tree_.nodes().find_or_add(*entry.handle, *entry.attributes);
   if (node->id == parent.id || node->id == kRootNode) return {};
   // A page may lie here for as long as the kernel wants: our changes since then are newer.
-  node->attributes.take(*entry.attributes, directory.page_begun, directory.page_time);
-  const nfs3::fattr3* const last = node->attributes.last();
-  const nfs3::fattr3 shown = last != nullptr ? *last : *entry.attributes;
+  const bool is_newest =
+      node->attributes.take(*entry.attributes, directory.page_begun, directory.page_time);
+  const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now());
+  // The kernel takes the size that it is shown, and appends behind it: it rather asks again.
+  if (!is_newest && fresh == nullptr) return {};
+  const nfs3::fattr3 shown = is_newest ? *entry.attributes : *fresh;
   return tree_.entry_of(std::move(node), parent, entry.name, shown);
 }
 

@@ -42,6 +42,8 @@ FileOperations::FileId FileOperations::add(Hold node, Who who) {
       files_.try_emplace(id, std::move(node),
                          std::min<std::uint64_t>(kTransferMax, tree_.server().read_size()), blocks);
   made.first->second.uid = who.uid;
+  const Node& opened = *made.first->second.node;
+  if (opened.writes != nullptr) made.first->second.errors_reported = opened.writes->reported();
   if (who.credential != nullptr) made.first->second.credential = *who.credential;
   return id;
 }
@@ -96,10 +98,21 @@ FileOperations::Opened FileOperations::open_made(Hold node, Who who) {
   return {add(std::move(node), who), true};
 }
 
+bool FileOperations::has_unknown_end(FileId id, int thread) {
+  Node& node = *find(id)->node;
+  const bool is_second = node.appending == thread;
+  if (is_second) node.appending = 0;
+  if (is_second || node.shown_version == node.attributes.version()) return false;
+  node.appending = thread;
+  node.kernel_version = UINT64_MAX;  // its pages are of before
+  return true;
+}
+
 void FileOperations::free_if_unused(FileId id) {
   OpenFile* const file = find(id);
   if (file == nullptr || !file->is_closed || file->reads_under_way > 0) return;
   tree_.statistics().bytes_in_vain += file->ahead.in_vain();
+  reading_.erase(id);
   files_.erase(id);
 }
 
@@ -114,7 +127,10 @@ Task<void> FileOperations::release(FileId id) {
   free_if_unused(id);
   if (!node || --node->opened > 0) co_return;
   co_await wait_until_clean(tree_.nodes().find(node->id));
-  if (node->opened == 0 && !node->our_name.empty()) {
+  if (node->opened > 0) co_return;
+  // Bytes of a mapping may come behind the last close, which reports nothing of them.
+  if (node->writes != nullptr && node->writes->take_error() != 0) has_lost_bytes_ = true;
+  if (!node->our_name.empty()) {
     co_await names_.remove_renamed(tree_.nodes().find(node->id), who);
     // Another name of the file has one link less now.
     node->attributes.expire();
@@ -168,6 +184,7 @@ void FileOperations::read_ahead(FileId id, OpenFile& file) {
     if (is_short_of_room()) return;
     ReadAhead::Block& block = file.ahead.begin(*next, tree_.buffers().take(), Tree::now());
     ++file.reads_under_way;
+    reading_.insert(id);
     tree_.turns().begin(read_block(id, block));
   }
 }
@@ -231,7 +248,8 @@ Task<Outcome<void>> FileOperations::read_alone(Hold node, std::uint64_t offset, 
   const Buffer buffer = co_await take_buffer();
   const auto into = buffer.memory().first(size);
   const ReadResult result = co_await read_whole(std::move(node), offset, into, who);
-  if (result.error != 0 && result.count == 0) co_return failed(result.error);
+  // The kernel takes a short answer for the end of the file.
+  if (result.error != 0) co_return failed(result.error);
   const std::array<rpcrdma::Bytes, 1> pieces{rpcrdma::Bytes(into.first(result.count))};
   sink.give(pieces);
   co_return Outcome<void>();
@@ -326,12 +344,14 @@ void FileOperations::after_news(Node& node, Who who) {
 }
 
 Task<void> FileOperations::wait_until_written(Hold node) {
-  while (node->writes != nullptr && !node->writes->is_written()) co_await node->news;
+  return Tree::wait_until_written(std::move(node));
 }
 
 Task<void> FileOperations::wait_until_clean(Hold node) {
-  while (node->writes != nullptr && !node->writes->is_clean()) {
-    if (node->writes->needs_commit() && node->writes->is_written() &&
+  if (node->writes == nullptr) co_return;
+  const std::uint64_t last = node->writes->last();
+  while (!node->writes->is_clean_to(last)) {
+    if (node->writes->needs_commit() && node->writes->is_written_to(last) &&
         !node->writes->is_committing()) {
       co_await commit(tree_.nodes().find(node->id));
     } else {
@@ -347,17 +367,30 @@ Task<Outcome<void>> FileOperations::flush(Hold node) {
   co_return Outcome<void>();
 }
 
+Task<Outcome<void>> FileOperations::flush(FileId id) {
+  OpenFile* file = find(id);
+  if (file == nullptr) co_return failed(EBADF);
+  Hold node = tree_.nodes().find(file->node->id);
+  co_await wait_until_clean(tree_.nodes().find(node->id));
+  if (node->writes == nullptr) co_return Outcome<void>();
+  // A file that is closed by now had waited too long, and its program knows of that.
+  file = find(id);
+  const int error = file != nullptr ? node->writes->take_error(file->errors_reported)
+                                    : node->writes->take_error();
+  if (error != 0) co_return failed(error);
+  co_return Outcome<void>();
+}
+
 Task<bool> FileOperations::end_all() {
-  bool has_kept_all = true;
   while (!dirty_.empty()) {
     Hold node = tree_.nodes().find(dirty_.begin()->first);
     auto flushed = co_await flush(std::move(node));
-    if (!flushed) has_kept_all = false;
+    if (!flushed) has_lost_bytes_ = true;
   }
   std::vector<FileId> open;
   for (const auto& [id, file] : files_) open.push_back(id);
   for (const FileId each : open) co_await release(each);
-  co_return has_kept_all;
+  co_return !has_lost_bytes_;
 }
 
 // --- Room ---------------------------------------------------------------------------------------
@@ -367,7 +400,7 @@ bool FileOperations::is_short_of_room() const noexcept {
 }
 
 void FileOperations::make_room() {
-  for (auto& [id, file] : files_) file.ahead.drop_all();
+  for (const FileId each : std::exchange(reading_, {})) find(each)->ahead.drop_all();
   std::vector<NodeId> ready;
   for (const auto& [id, node] : dirty_) {
     if (node->writes->needs_commit() && !node->writes->is_committing()) ready.push_back(id);
@@ -386,7 +419,8 @@ Task<Buffer> FileOperations::take_buffer() {
     Buffer buffer = tree_.buffers().take();
     if (buffer) co_return buffer;
     make_room();
-    co_await returned_;
+    // A buffer that came back in there woke nobody.
+    if (tree_.buffers().free_count() == 0) co_await returned_;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "mount/tree.h"
@@ -39,12 +40,18 @@ class FileOperations {
   // The file was just made, by a program that may do with it what it wants.
   Opened open_made(Hold node, Who who);
 
+  // Returns whether the kernel does not know the size of a file that a thread has just opened to
+  // append. It is false at the second time, so that a file which others write all the time opens.
+  bool has_unknown_end(FileId id, int thread);
+
   Task<Outcome<void>> read(FileId id, std::uint64_t offset, std::size_t size, ReadSink& sink);
   // Takes bytes that are in a buffer, which it may keep.
   Task<Outcome<void>> write(FileId id, std::uint64_t offset, Buffer& buffer, std::size_t begin,
                             std::size_t size);
-  // Waits until the server has kept all bytes, and reports the first error since the last flush.
+  // Waits until the server has kept all bytes that were written so far, and reports the first error
+  // since the last flush: of the node, or by this open file.
   Task<Outcome<void>> flush(Hold node);
+  Task<Outcome<void>> flush(FileId id);
   // Ends the last use of an open file.
   Task<void> release(FileId id);
 
@@ -55,7 +62,7 @@ class FileOperations {
   // Has buffers given back that nobody needs at the moment.
   void make_room();
   // Ends all uses: flushes all files, and removes names of ours. Returns whether the server has
-  // kept everything.
+  // kept everything, but for errors that were reported to a program.
   Task<bool> end_all();
   // Calls this when attributes that the kernel has are void.
   void on_void(std::function<void(NodeId)> report) { report_void_ = std::move(report); }
@@ -90,7 +97,9 @@ class FileOperations {
   Tree& tree_;
   NameOperations& names_;
   std::map<FileId, OpenFile> files_;
+  std::set<FileId> reading_;  // files that may have blocks
   std::uint64_t last_file_ = 0;
+  bool has_lost_bytes_ = false;                 // of which no program knows
   std::map<NodeId, Hold> dirty_;                // nodes with bytes that the server may lose
   std::map<NodeId, rpcrdma::AuthSys> writers_;  // credentials of their writers
   Signal returned_;                             // a buffer

@@ -307,6 +307,13 @@ void open_file(fuse_req_t handle, fuse_ino_t number, fuse_file_info* file) {
     if (!node) co_return ESTALE;
     auto opened = co_await session.files().open(std::move(node), made.flags, request.who());
     if (!opened) co_return opened.error();
+    const bool appends = (made.flags & O_APPEND) != 0 && (made.flags & O_TRUNC) == 0;
+    if (appends && session.files().has_unknown_end(opened->id, request.thread())) {
+      // The kernel appends behind the size that it knows. For this error it looks the name up
+      // once, which shows it the new size, and opens the file again.
+      co_await session.files().release(opened->id);
+      co_return ESTALE;
+    }
     made.fh = static_cast<std::uint64_t>(opened->id);
     made.keep_cache = opened->is_unchanged ? 1 : 0;
     // The reply has no attributes: without this a file that has grown would end where it did.
@@ -393,12 +400,10 @@ void write_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_bufvec* bytes, of
                         });
 }
 
-void flush_file(fuse_req_t handle, fuse_ino_t number, fuse_file_info* /*file*/) {
+void flush_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_file_info* file) {
   Session& session = Session::of(handle);
-  session.serve(handle, [&session, number](Request& request) -> Task<int> {
-    Hold node = node_of(session, number);
-    if (!node) co_return ESTALE;
-    auto done = co_await session.files().flush(std::move(node));
+  session.serve(handle, [&session, id = FileId{file->fh}](Request& request) -> Task<int> {
+    auto done = co_await session.files().flush(id);
     co_return answer(request, done);
   });
 }

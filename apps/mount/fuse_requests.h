@@ -33,6 +33,7 @@ class Request {
   Request& operator=(const Request&) = delete;
 
   bool is_answered() const noexcept { return handle_ == nullptr; }
+  int thread() const noexcept { return thread_; }
   Who who() const { return {uid_, credential_ ? &*credential_ : nullptr}; }
 
   bool fail(int error);  // 0 answers with success and no data

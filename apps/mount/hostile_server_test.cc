@@ -99,10 +99,14 @@ class Liar : public nfs3::NFS_V3_Service {
   }
   void NFSPROC3_READ(rpcrdma::Answer<nfs3::READ3res> answer, nfs3::READ3args /*args*/) override {
     nfs3::READ3res results;
+    if (reads_left && (*reads_left)-- == 0) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_IO);
+      return answer.succeed(results);
+    }
     nfs3::READ3resok& ok = results.set_resok();
     ok.count = static_cast<std::uint32_t>(bytes.size());
     ok.data = nfs::bytes_of(bytes);
-    ok.eof = true;
+    ok.eof = !reads_left;
     answer.succeed(results);
   }
   void NFSPROC3_WRITE(rpcrdma::Answer<nfs3::WRITE3res> answer, nfs3::WRITE3args args) override {
@@ -124,6 +128,7 @@ class Liar : public nfs3::NFS_V3_Service {
   nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);
   std::string target, bytes;
   std::function<void(nfs3::cookie3, nfs3::READDIRPLUS3resok&)> list;
+  std::optional<unsigned> reads_left;  // before one fails; none of them is of the file's end
   unsigned verifier = 0;
   bool is_honest = false;
 };
@@ -264,6 +269,82 @@ TEST_F(Lied, MoreBytesThanWereAskedForAreAnError) {
   const auto read = mount_->run(mount_->files->read(opened.id, 500'000, 100, sink));
   EXPECT_FALSE(read);
   EXPECT_EQ(sink.text, "");
+}
+
+// The kernel takes a short answer for the end of the file.
+TEST_F(Lied, ReadThatFailsBehindItsFirstPartIsAnError) {
+  const Hold node = mount_->look_up("name");
+  const auto opened = mount_->open("name");
+  liar_.bytes = std::string(50, 'x');
+  liar_.reads_left = 1;
+  BytesForTest sink;
+  const auto read = mount_->run(mount_->files->read(opened.id, 500'000, 100, sink));
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error(), EIO);
+  EXPECT_EQ(sink.text, "");
+}
+
+// The kernel takes the size of every reply; one from before a write would have the next program
+// that appends write over these bytes.
+class LiedAboutSizes : public Lied {
+ protected:
+  void SetUp() override {
+    Lied::SetUp();
+    liar_.is_honest = true;
+    node_ = mount_->look_up("name");
+    file_ = mount_->open("name", O_WRONLY).id;
+    // Lookups and listings say what was before the write; GETATTR comes behind it.
+    liar_.attributes = [](const nfs3::nfs_fh3& of) {
+      auto made = of.data == handle_of(0).data ? attributes_of(ftype3::NF3DIR, 1)
+                                               : attributes_of(ftype3::NF3REG, 7);
+      made.size = 10;
+      return made;
+    };
+  }
+  void TearDown() override {
+    node_ = {};
+    Lied::TearDown();
+  }
+  Task<Outcome<void>> begin_write() {
+    Buffer buffer = mount_->tree->buffers().take();
+    co_return co_await mount_->files->write(file_, 0, buffer, 0, 10);
+  }
+  Task<Outcome<Entry>> write_and_look_up() {
+    (void)co_await begin_write();
+    co_return co_await mount_->names->look_up(mount_->root(), "name", {});
+  }
+  Task<Outcome<void>> write_and_list(NameSink& sink) {
+    const auto id = mount_->directories->open(mount_->root());
+    (void)co_await begin_write();
+    co_return co_await mount_->directories->read(id, 0, true, sink, {});
+  }
+
+  Hold node_;
+  FileOperations::FileId file_{};
+};
+
+TEST_F(LiedAboutSizes, LookupBesideAWriteAsksOnceMore) {
+  auto found = mount_->run(write_and_look_up());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->attributes.size, 10U);
+  mount_->tree->nodes().forget(found->node->id, 1);
+}
+
+TEST_F(LiedAboutSizes, ListingBesideAWriteLeavesTheFileOut) {
+  liar_.list = [](nfs3::cookie3, nfs3::READDIRPLUS3resok& ok) {
+    for (const unsigned each : {7U, 8U}) {
+      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+      entry.cookie = each;
+      entry.name = "name" + std::to_string(each);
+      entry.name_handle.set_handle(handle_of(each));
+      entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, each));
+    }
+    ok.reply.eof = true;
+  };
+  NamesForTest names(*mount_->tree);
+  ASSERT_TRUE(mount_->run(write_and_list(names)));
+  EXPECT_THAT(names.names, testing::ElementsAre("name7", "name8"));
+  EXPECT_THAT(names.with_nodes, testing::ElementsAre("name8"));
 }
 
 TEST_F(Lied, ServerThatNeverKeepsBytesIsAnErrorInTheEnd) {

@@ -42,10 +42,13 @@ class NamesForTest final : public NameSink {
   bool add(const DirectoryReader::Entry& entry, Entry node) override {
     names.push_back(entry.name);
     last = entry.cookie;
-    if (node.node) tree_.nodes().forget(node.node->id, 1);
+    if (node.node) {
+      with_nodes.push_back(entry.name);
+      tree_.nodes().forget(node.node->id, 1);
+    }
     return true;
   }
-  std::vector<std::string> names;
+  std::vector<std::string> names, with_nodes;
   std::uint64_t last = 0;
 
  private:

@@ -110,7 +110,18 @@ Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::p
   Hold node = tree_.nodes().find_or_add(*handle.handle(), *known);
   // A directory that is its own parent would lock the kernel up.
   if (node->id == parent->id || node->id == kRootNode) co_return failed(ELOOP);
-  node->attributes.take(*known, begun, Tree::now());
+  if (!node->attributes.take(*known, begun, Tree::now())) {
+    // The kernel takes their size, and the next program that appends would write over bytes that
+    // the server did not have yet.
+    if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
+      known = *fresh;
+    } else {
+      co_await Tree::wait_until_written(tree_.nodes().find(node->id));
+      auto asked = co_await tree_.ask_attributes(*node, who);
+      if (!asked) co_return failed(asked.error());
+      known = *asked;
+    }
+  }
   co_return tree_.entry_of(std::move(node), *parent, name, *known);
 }
 
@@ -298,6 +309,14 @@ std::string NameOperations::name_of_ours(std::uint64_t fileid) {
   return fmt::format(".nfs{:016x}{:08x}", fileid, ++names_of_ours_ & 0xFFFFFFFFU);
 }
 
+// A file with a name of ours keeps its bytes by that, whichever of its other names go.
+bool NameOperations::needs_name_of_ours(const Node& file, const Node& parent,
+                                        std::string_view name) {
+  if (file.opened == 0 || file.type != nfs3::ftype3::NF3REG) return false;
+  const bool is_ours = file.our_directory == parent.id && file.our_name == name;
+  return file.our_name.empty() || is_ours;
+}
+
 Task<Outcome<void>> NameOperations::put_aside(Hold parent, Hold file, std::string name, Who who) {
   const std::string ours = name_of_ours(file->fileid);
   const nfs3::RENAME3args args{{parent->handle, name}, {parent->handle, ours}};
@@ -328,7 +347,7 @@ Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who wh
   if (!found->node) co_return failed(ENOENT);
   Hold file = std::move(found->node);
   tree_.nodes().forget(file->id, 1);  // the kernel did not ask
-  if (file->opened > 0 && file->type == nfs3::ftype3::NF3REG) {
+  if (needs_name_of_ours(*file, *parent, name)) {
     co_return co_await put_aside(std::move(parent), std::move(file), std::move(name), who);
   }
   auto removed = co_await remove_once(std::move(parent), std::move(name), who);
@@ -403,9 +422,8 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   Hold target = std::move(replaced->node);
   if (target) tree_.nodes().forget(target->id, 1);
   const bool is_same = target && target->id == source->id;
-  const bool puts_aside = target && !is_same && target->opened > 0 &&
-                          target->type == nfs3::ftype3::NF3REG &&
-                          source->type != nfs3::ftype3::NF3DIR;
+  const bool puts_aside = target && !is_same && source->type != nfs3::ftype3::NF3DIR &&
+                          needs_name_of_ours(*target, *to, new_name);
   if (puts_aside) {
     auto aside = co_await put_aside(tree_.nodes().find(to->id), tree_.nodes().find(target->id),
                                     new_name, who);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "mount/tree.h"
 
@@ -50,6 +51,7 @@ class NameOperations {
   Task<Outcome<bool>> exists_as(Hold parent, std::string name, Who who, std::uint64_t fileid);
   Task<Outcome<void>> rename_once(Hold from, std::string name, Hold to, std::string new_name,
                                   std::uint64_t fileid, Who who);
+  static bool needs_name_of_ours(const Node& file, const Node& parent, std::string_view name);
   // Renames a file that is open to a name of ours.
   Task<Outcome<void>> put_aside(Hold parent, Hold file, std::string name, Who who);
   std::string name_of_ours(std::uint64_t fileid);

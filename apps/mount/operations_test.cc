@@ -215,6 +215,24 @@ TEST_P(Operations, OpenFileKeepsItsBytesUnderANameOfOursUntilItsLastClose) {
   EXPECT_TRUE(fs::is_empty(served_.folder()));
 }
 
+TEST_P(Operations, OpenFileThatLosesAllItsNamesLeavesNoneOfOurs) {
+  MountForTest mount(url());
+  const FileId file = mount.create("a");
+  EXPECT_EQ(mount.write(file, 0, "kept"), 0);
+  auto linked = mount.run(mount.names->link(mount.look_up("a"), mount.root(), "b", {}));
+  ASSERT_TRUE(linked);
+  mount.tree->nodes().forget(linked->node->id, 1);
+  served_.write_file("c", "new");
+  EXPECT_TRUE(mount.run(mount.names->remove(mount.root(), "a", {})));
+  EXPECT_TRUE(mount.run(mount.names->rename(mount.root(), "c", mount.root(), "b", {})));
+  EXPECT_EQ(mount.read(file, 0, 10), "kept");
+  mount.run(mount.files->release(file));
+  std::vector<std::string> left;
+  for (const auto& each : fs::directory_iterator(served_.folder()))
+    left.push_back(each.path().filename());
+  EXPECT_THAT(left, testing::ElementsAre("b"));
+}
+
 TEST_P(Operations, RenameOverAnOpenFileLeavesItItsBytes) {
   MountForTest mount(url());
   const FileId file = mount.create("old");
@@ -263,6 +281,81 @@ TEST_P(Operations, ErrorOfAWriteIsReportedByTheFlushAndOnce) {
   EXPECT_EQ(mount.flush("file"), 0);
   EXPECT_EQ(mount.write(file, 0, "again"), 0);
   EXPECT_EQ(mount.flush("file"), 0);
+}
+
+TEST_P(Operations, CloseByAnotherProgramTakesNoErrorAway) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  const FileId other = mount.open("file").id;
+  EXPECT_EQ(mount.write(file, std::uint64_t{1} << 62U, "too far"), 0);
+  const auto flushed = [&](FileId id) { return bool(mount.run(mount.files->flush(id))); };
+  EXPECT_FALSE(flushed(other));
+  EXPECT_TRUE(flushed(other));
+  const FileId later = mount.open("file").id;
+  EXPECT_FALSE(flushed(file));
+  EXPECT_TRUE(flushed(file));
+  EXPECT_TRUE(flushed(later));
+  EXPECT_EQ(mount.write(file, 0, "again"), 0);
+  EXPECT_TRUE(flushed(file));
+  EXPECT_TRUE(mount.run(mount.files->end_all()));
+}
+
+// Writes on and on, so that there are always bytes on their way.
+Task<void> write_until(MountForTest& mount, FileId file, Hold node, bool& has_ended, int& writes) {
+  constexpr int kMost = 5000;
+  for (writes = 0; writes < kMost && !has_ended; ++writes) {
+    Buffer buffer = co_await mount.files->take_buffer();
+    const auto offset = static_cast<std::uint64_t>(writes % 100) * 8192;
+    (void)co_await mount.files->write(file, offset, buffer, 0, 100);
+    while (node->writes->under_way() >= 16 && !has_ended) co_await node->news;
+  }
+}
+
+template <class T>
+Task<void> end_of(Task<T> task, bool& has_ended) {
+  (void)co_await std::move(task);
+  has_ended = true;
+}
+
+TEST_P(Operations, ProgramThatGoesOnWritingKeepsNobodyWaiting) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  const Hold node = mount.look_up("file");
+  const auto held = [&] { return mount.tree->nodes().find(node->id); };
+  for (int i = 0; i < 2; ++i) {
+    bool has_ended = false;
+    int writes = 0;
+    mount.turns.begin(write_until(mount, file, held(), has_ended, writes));
+    if (i == 0) {
+      mount.run(end_of(mount.attributes->get(held(), {}), has_ended));
+    } else {
+      mount.run(end_of(mount.files->flush(file), has_ended));
+    }
+    EXPECT_TRUE(has_ended);
+    EXPECT_LT(writes, 5000) << i;
+  }
+}
+
+TEST_P(Operations, BlocksThatWereReadAheadMakeRoom) {
+  TreeOptions narrow;
+  narrow.memory = 1;  // the least
+  served_.write_file("file", std::string(3U << 20U, 'x'));
+  MountForTest mount(url(), narrow);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(mount.read(mount.open("file").id, 0, 1000).size(), 1000U);
+  EXPECT_LT(mount.tree->buffers().free_count(), mount.tree->buffers().count());
+  std::vector<Buffer> all;
+  for (std::size_t i = 0; i < mount.tree->buffers().count(); ++i) {
+    all.push_back(mount.run(mount.files->take_buffer()));
+  }
+  EXPECT_EQ(mount.tree->buffers().free_count(), 0U);
+}
+
+TEST_P(Operations, ErrorThatNobodyAskedForIsReportedAtTheEnd) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  EXPECT_EQ(mount.write(file, std::uint64_t{1} << 62U, "too far"), 0);
+  EXPECT_EQ(mount.files->dirty_count(), 0U);
+  EXPECT_FALSE(mount.run(mount.files->end_all()));
 }
 
 TEST_P(Operations, HandleThatIsStaleIsAnErrorAndItsNameIsFoundAnew) {

@@ -28,7 +28,7 @@ Task<Outcome<void>> Tree::begin() {
   if (!found) co_return failed(error_of(found.error()));
   if (found->attributes.type != nfs3::ftype3::NF3DIR) co_return failed(ENOTDIR);
   const Hold root = nodes_.add_root(found->handle, found->attributes);
-  root->attributes.take(found->attributes, AttributeCache::now_in_order(), now());
+  (void)root->attributes.take(found->attributes, AttributeCache::now_in_order(), now());
   co_return Outcome<void>();
 }
 
@@ -42,6 +42,12 @@ Task<Outcome<nfs3::fattr3>> Tree::ask_attributes(Node& node, Who who) {
   const nfs3::fattr3 found = reply->resok()->obj_attributes;
   if (!note(node, found, begun)) co_return failed(ESTALE);
   co_return found;
+}
+
+Task<void> Tree::wait_until_written(Hold node) {
+  if (node->writes == nullptr) co_return;
+  const std::uint64_t last = node->writes->last();
+  while (!node->writes->is_written_to(last)) co_await node->news;
 }
 
 int Tree::refusal(Node& node, nfsstat3 status) {
@@ -63,7 +69,7 @@ bool Tree::note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Poin
     (void)refusal(node, nfsstat3::NFS3ERR_STALE);
     return false;
   }
-  node.attributes.take(attributes, begun, now());
+  (void)node.attributes.take(attributes, begun, now());
   return true;
 }
 
@@ -71,6 +77,7 @@ Entry Tree::entry_of(Hold node, Node& parent, std::string_view name,
                      const nfs3::fattr3& attributes) {
   parent.names.note(name, node->id, parent.attributes.version());
   nodes_.add_lookup(*node);
+  node->shown_version = node->attributes.version();
   Entry entry;
   entry.attributes = attributes;
   entry.attributes_left = node->attributes.left(now());

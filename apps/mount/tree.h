@@ -72,6 +72,7 @@ struct OpenFile {
   std::optional<rpcrdma::AuthSys> credential;  // of the program that opened it
   std::uint32_t uid = 0;
   std::uint64_t reads_under_way = 0;  // of blocks
+  std::uint64_t errors_reported = 0;  // of the file's writes
   bool is_closed = false;
 
   Who who() const { return {uid, credential ? &*credential : nullptr}; }
@@ -98,6 +99,8 @@ class Tree {
 
   // Asks the server. The answer is kept, unless one of our changes may have overtaken it.
   Task<Outcome<nfs3::fattr3>> ask_attributes(Node& node, Who who);
+  // Waits until the server has what programs have written so far.
+  static Task<void> wait_until_written(Hold node);
   // Returns errno's value of a refusal. A handle that is stale is of no node any more.
   int refusal(Node& node, nfs3::nfsstat3 status);
   // Takes attributes of a reply, if there are any. Returns false for those of another file.

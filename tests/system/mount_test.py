@@ -477,6 +477,20 @@ class TwoClients(MountFixture):
             self.assertEqual(reader.read_bytes(), content + b"more", i)
             self.assertEqual((self.served / "file").read_bytes(), content + b"more", i)
 
+    def test_append_after_the_other_has_appended_writes_over_nothing(self):
+        one, two = self.at / "file", self.other / "file"
+        one.write_bytes(b"")
+        expected = b""
+        for i in range(6):
+            path = two if i % 2 == 0 else one
+            line = b"line %d\n" % i
+            # A shell's >> asks for no attributes in between.
+            file = os.open(path, os.O_WRONLY | os.O_APPEND)
+            os.write(file, line)
+            os.close(file)
+            expected += line
+            self.assertEqual((self.served / "file").read_bytes(), expected)
+
     def test_names_of_the_other_are_seen_within_the_time_outs(self):
         third = self.root / "third"
         third.mkdir()
