@@ -45,7 +45,11 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
                                                                    Who who) {
   const bool sets_size = attributes.size.size() != nullptr;
   if (sets_size) {
+    const auto additions = [&] { return node->writes != nullptr ? node->writes->additions() : 0; };
+    const std::uint64_t before = additions();
     co_await files_.wait_until_clean(tree_.nodes().find(node->id));
+    // The kernel has given this up, or it would have let nobody write: it would cut these bytes.
+    if (additions() != before) co_return failed(ETIMEDOUT);
     ++node->own_writes;
   } else {
     // Bytes that come later would set the times anew.

@@ -147,6 +147,34 @@ TEST_P(Operations, NewSizeIsNotUndoneByBytesThatGoAgain) {
   EXPECT_EQ(mount.read(file, 0, 100), "012");
 }
 
+template <class T>
+Task<void> end_of(Task<T> task, bool& has_ended) {
+  (void)co_await std::move(task);
+  has_ended = true;
+}
+
+// The kernel lets nobody write to a file whose size it is setting, unless it has given that up.
+TEST_P(Operations, NewSizeThatWasGivenUpDoesNotComeBehindLaterWrites) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  const Hold node = mount.look_up("file");
+  const auto write_all = [&](char letter) -> Task<void> {
+    Buffer buffer = co_await mount.files->take_buffer();
+    std::ranges::fill(buffer.memory().first(10), static_cast<std::byte>(letter));
+    (void)co_await mount.files->write(file, 0, buffer, 0, 10);
+  };
+  nfs3::sattr3 cut;
+  cut.size.set_size(3);
+  bool has_ended = false;
+  mount.turns.begin(write_all('a'));
+  mount.turns.begin(
+      end_of(mount.attributes->set(mount.tree->nodes().find(node->id), cut, {}), has_ended));
+  mount.run(write_all('b'));
+  EXPECT_TRUE(has_ended);
+  EXPECT_EQ(mount.flush("file"), 0);
+  EXPECT_EQ(served_.read_file("file"), "bbbbbbbbbb");
+}
+
 TEST_P(Operations, MemoryIsBoundedWhateverIsWritten) {
   TreeOptions narrow;
   narrow.memory = 1;  // the least
@@ -309,12 +337,6 @@ Task<void> write_until(MountForTest& mount, FileId file, Hold node, bool& has_en
     (void)co_await mount.files->write(file, offset, buffer, 0, 100);
     while (node->writes->under_way() >= 16 && !has_ended) co_await node->news;
   }
-}
-
-template <class T>
-Task<void> end_of(Task<T> task, bool& has_ended) {
-  (void)co_await std::move(task);
-  has_ended = true;
 }
 
 TEST_P(Operations, ProgramThatGoesOnWritingKeepsNobodyWaiting) {

@@ -22,6 +22,7 @@ bool overlap(const Piece& a, const Piece& b) {
 void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size) {
   Piece& piece = pieces_.emplace_back();
   piece.number = ++last_;
+  ++additions_;
   piece.offset = offset;
   piece.begin = begin;
   piece.size = size;
@@ -39,6 +40,7 @@ bool WriteBehind::append(std::uint64_t offset, rpcrdma::Bytes data) {
   }
   std::ranges::copy(data, memory.subspan(used).begin());
   last.size += data.size();
+  ++additions_;
   return true;
 }
 

@@ -65,6 +65,7 @@ class WriteBehind {
   bool is_clean() const noexcept { return pieces_.empty(); }
   // The same of the pieces up to one. Programs that go on writing keep nobody waiting by that.
   std::uint64_t last() const noexcept { return last_; }
+  std::uint64_t additions() const noexcept { return additions_; }  // also to the last piece
   bool is_written_to(std::uint64_t number) const noexcept;
   bool is_clean_to(std::uint64_t number) const noexcept {
     return pieces_.empty() || pieces_.front().number > number;
@@ -88,7 +89,7 @@ class WriteBehind {
   void note_error(int error) noexcept;
 
   std::list<Piece> pieces_;  // as programs wrote them
-  std::uint64_t last_ = 0;
+  std::uint64_t last_ = 0, additions_ = 0;
   std::size_t unwritten_ = 0, under_way_ = 0;
   bool is_committing_ = false;
   int error_ = 0, last_error_ = 0;
