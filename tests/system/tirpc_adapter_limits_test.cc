@@ -1,4 +1,4 @@
-// What peers of the adapter's server may take of its process.
+// The adapter's server keeps descriptors for its program, whatever its peers take.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rpc/rpc.h>
