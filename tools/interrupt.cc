@@ -55,8 +55,10 @@ Interrupt::~Interrupt() {
   for (const int end : pipe_ends) ::close(end);
 }
 
+// A write that waits for a slow reader goes on: cut short, it would lose lines. poll() ends all the
+// same.
 void Interrupt::wait_for_it() noexcept {
-  handle_signals(note_interrupt, SA_RESETHAND);
+  handle_signals(note_interrupt, SA_RESETHAND | SA_RESTART);
   is_waited_for = true;
 }
 

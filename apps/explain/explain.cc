@@ -32,6 +32,13 @@ std::unique_ptr<ShownView> make_view(const Settings& settings) {
   return make_calls_view(settings);
 }
 
+constexpr const char* kUnwritable = "cannot be written to";
+
+// Sends what print_line() has buffered.
+void show_lines() {
+  if (std::fflush(stdout) != 0) throw std::runtime_error(kUnwritable);
+}
+
 Result explain_live(const Settings& settings, bool keeps_bodies) {
   Result outcome;
   LiveReader reader(settings.live, settings.stop);
@@ -44,7 +51,7 @@ Result explain_live(const Settings& settings, bool keeps_bodies) {
   while (reader.next()) {
     if (live.records() == 0) view->begin(reader.record().time);
     live.add(reader.record(), reader.bytes(), reader.peer());
-    if (!reader.has_buffered()) std::fflush(stdout);
+    if (!reader.has_buffered()) show_lines();
   }
   live.finish();
   rpcrdma::explain::Decoder::Counts counts;
@@ -64,7 +71,7 @@ Result explain_live(const Settings& settings, bool keeps_bodies) {
 void print_line(const std::string& line) {
   const bool is_written = std::fwrite(line.data(), 1, line.size(), stdout) == line.size() &&
                           std::fputc('\n', stdout) != EOF;
-  if (!is_written) throw std::runtime_error("cannot be written to");
+  if (!is_written) throw std::runtime_error(kUnwritable);
 }
 
 Result explain(const Settings& settings) {
@@ -90,7 +97,7 @@ Result explain(const Settings& settings) {
     has_begun = true;
     decoder.add(packet);
     // Output from a pipe is shown before the command waits for more.
-    if (is_live && !reader.has_buffered()) std::fflush(stdout);
+    if (is_live && !reader.has_buffered()) show_lines();
   }
   decoder.finish();
   view->finish(decoder.counts());

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """`rpcrdma explain --pid`: a running server shows its traffic from inside, with the lines that a capture of it has."""
+import array
 import collections
+import fcntl
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
+import termios
 import unittest
 
 from command_fixture import BOUND_S, COMMAND, WatchedFixture, run, wait_until
@@ -14,6 +18,16 @@ from command_fixture import BOUND_S, COMMAND, WatchedFixture, run, wait_until
 SAME = ("xid", "program", "version", "procedure", "name", "status", "succeeded", "call_form", "call_reason", "call_send", "call_size",
         "credits_asked", "reply_form", "reply_reason", "reply_send", "reply_size", "credits_granted", "reads", "read_bytes",
         "write_bytes", "backward", "uncertain")
+
+
+F_SETPIPE_SZ = 1031  # <fcntl.h>; Python has it since 3.10
+
+
+def bytes_in(pipe):
+    """How many bytes wait in it."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
 
 
 def calls_of(text):
@@ -85,6 +99,25 @@ class LiveTest(WatchedFixture):
         captured = calls_of(run("explain", self.root / "all.pcapng", "--json").stdout)
         self.assertGreaterEqual(len(seen), 20)
         self.assertEqual(in_order(seen), in_order(captured))
+
+    def test_interrupt_loses_no_line_that_waits_for_a_slow_reader(self):
+        server = self.watched("--capture", self.root / "all.pcapng")
+        self.assertEqual(run("ping", server.url, "--count", "100").returncode, 0)
+        server.stop()
+        with open(self.root / "all.pcapng", "rb") as capture:
+            explaining = subprocess.Popen([COMMAND, "explain", "-", "--json"], stdin=capture, stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, explaining)
+        room = fcntl.fcntl(explaining.stdout, F_SETPIPE_SZ, 4096)
+        status = pathlib.Path(f"/proc/{explaining.pid}/stat")
+        # Its input never makes it wait, so that it sleeps in a write.
+        wait_until(lambda: bytes_in(explaining.stdout) > room - 1000 and status.read_text().split()[2] == "S")
+        explaining.send_signal(signal.SIGINT)
+        output, errors = explaining.communicate(timeout=BOUND_S)
+        self.assertEqual((explaining.returncode, errors), (0, ""))
+        self.assertGreater(len(output), room)
+        for line in output.splitlines():
+            json.loads(line)
 
     def test_conforming_traffic_breaks_no_rule(self):
         server = self.exported()
