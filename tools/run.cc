@@ -68,7 +68,8 @@ Variables variables_of(const RunSettings& settings) {
     if (!preloaded.empty()) preloaded += ':';
     preloaded += path;
   };
-  // Tables before the adapter, whose functions they call; what was there before stays behind.
+  // Tables go in front of the adapter, whose functions they call; objects that somebody else has
+  // preloaded stay behind it.
   for (const std::string& each : settings.tables) preload(table_path(each));
   preload(adapter_path());
   if (const char* const before = std::getenv("LD_PRELOAD")) preload(before);

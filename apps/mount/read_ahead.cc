@@ -45,7 +45,7 @@ bool ReadAhead::note_read(std::uint64_t offset, std::size_t size, std::uint64_t 
   }
   expected_ = std::max(expected_, offset + size);
   position_ = std::max(position_, offset / block_size_ * block_size_);
-  // Nobody comes back for the rest of blocks that are far behind.
+  // Programs seldom come back for the rest of blocks that are far behind.
   while (!blocks_.empty() && blocks_.begin()->first + near() < position_) {
     void_block(blocks_.begin());
   }

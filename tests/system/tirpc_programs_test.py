@@ -60,7 +60,7 @@ def answers(address):
         return attempt.connect_ex(address) == 0
 
 
-# What daemons do that take away what a former one has left.
+# Some daemons first take away the registrations that a former one has left.
 REGISTERS_AGAIN = """
 import ctypes, signal, sys
 libtirpc = ctypes.CDLL(None)
