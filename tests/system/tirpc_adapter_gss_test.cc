@@ -24,6 +24,7 @@
 #include "rpcrdma/server.h"
 #include "support/checked_reply.h"
 #include "support/rpc_fixture.h"
+#include "support/tirpc_data.h"
 
 namespace rpcrdma::test {
 namespace {
@@ -35,24 +36,6 @@ constexpr char kTarget[] = "nfs@localhost", kMechanism[] = "kerberos_v5";
 constexpr timeval kLimit{60, 0};
 // The larger ones fail with checksums over libtirpc's TCP.
 constexpr u_int kSizes[] = {1, 3, 4, 1000, 8191, 65'537, 300'000};
-
-// libtirpc wants them writable.
-template <std::size_t N>
-char* text_of(const char (&text)[N]) {
-  return const_cast<char*>(text);
-}
-
-struct Data {
-  u_int size;
-  char* bytes;
-};
-bool_t xdr_data(XDR* stream, Data* data) {
-  return xdr_bytes(stream, &data->bytes, &data->size, kBulkMax);
-}
-template <class Function>
-xdrproc_t coder(Function* function) {
-  return reinterpret_cast<xdrproc_t>(reinterpret_cast<void (*)()>(function));
-}
 
 // In a process of its own: what libtirpc keeps of a server is the process's.
 class AdapterServer {

@@ -29,6 +29,7 @@
 #include "rpcrdma/server.h"
 #include "support/checked_reply.h"
 #include "support/rpc_fixture.h"
+#include "support/tirpc_data.h"
 
 namespace rpcrdma::test {
 namespace {
@@ -43,18 +44,6 @@ const bool kAreSet = [] {
   ::setenv("RPCRDMA_TIRPC_CALL_MAX", std::to_string(kCallMax).c_str(), 1);
   return true;
 }();
-
-struct Data {
-  u_int size;
-  char* bytes;
-};
-bool_t xdr_data(XDR* stream, Data* data) {
-  return xdr_bytes(stream, &data->bytes, &data->size, TestService::kBulkMax);
-}
-template <class Function>
-xdrproc_t coder(Function* function) {
-  return reinterpret_cast<xdrproc_t>(reinterpret_cast<void (*)()>(function));
-}
 
 clnt_stat call(CLIENT* client, rpcproc_t procedure, const timeval& limit = kLong,
                xdrproc_t encode = coder(xdr_void), void* arguments = nullptr,

@@ -27,6 +27,7 @@
 #include "support/checked_reply.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
+#include "support/tirpc_data.h"
 
 namespace rpcrdma::test {
 namespace {
@@ -34,24 +35,6 @@ namespace {
 constexpr std::uint32_t kProgram = 0x20010079, kVersion = 1, kEcho = 1;
 constexpr u_int kBulkMax = 1U << 20U;
 constexpr char kTarget[] = "nfs@localhost", kMechanism[] = "kerberos_v5";
-
-// libtirpc wants them writable.
-template <std::size_t N>
-char* text_of(const char (&text)[N]) {
-  return const_cast<char*>(text);
-}
-
-struct Data {
-  u_int size;
-  char* bytes;
-};
-bool_t xdr_data(XDR* stream, Data* data) {
-  return xdr_bytes(stream, &data->bytes, &data->size, kBulkMax);
-}
-template <class Function>
-xdrproc_t coder(Function* function) {
-  return reinterpret_cast<xdrproc_t>(reinterpret_cast<void (*)()>(function));
-}
 
 sockaddr_in at_port(std::uint16_t port) {
   sockaddr_in address{};

@@ -20,21 +20,10 @@
 #include "rpcrdma/server.h"
 #include "support/checked_reply.h"
 #include "support/rpc_fixture.h"
+#include "support/tirpc_data.h"
 
 namespace rpcrdma::test {
 namespace {
-
-struct Data {
-  u_int size;
-  char* bytes;
-};
-bool_t xdr_data(XDR* stream, Data* data) {
-  return xdr_bytes(stream, &data->bytes, &data->size, TestService::kBulkMax);
-}
-template <class Function>
-xdrproc_t coder(Function* function) {
-  return reinterpret_cast<xdrproc_t>(reinterpret_cast<void (*)()>(function));
-}
 
 class TirpcTest : public ::testing::Test {
  protected:
