@@ -35,7 +35,7 @@ struct Kept : Sink {
 
 class LiveTest : public testing::Test {
  protected:
-  void introduce(std::uint64_t connection, std::uint64_t carrier = 1,
+  void introduce(std::uint64_t connection, std::uint32_t carrier = 1,
                  std::uint8_t flags = TapRecord::kSeenFromTheStart) {
     TapRecord record = of(Kind::kConnection, connection);
     record.flags = flags;

@@ -96,7 +96,9 @@ TEST(RocePackets, AreRefusedAtAnyCut) {
     segment.size = static_cast<std::uint32_t>(payload.size());
     const auto packet = parse_roce(segment);
     EXPECT_EQ(packet.has_value(), size >= 28) << size;
-    if (packet) EXPECT_LE(packet->payload.size(), packet->size);
+    if (packet) {
+      EXPECT_LE(packet->payload.size(), packet->size);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #include "nfs/client/file_calls.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -219,7 +220,9 @@ FileCalls::Reply<ReadReply> FileCalls::read(Args<nfs3::READ3args> args, rpcrdma:
         // A server that reads nothing and has not ended would be asked for ever.
         if (got->count == 0 && !got->eof && named.count > 0) return contradiction();
         // Over TCP the data is in the reply.
-        if (got->data.data() != into.data()) std::ranges::copy(got->data, into.begin());
+        if (got->data.data() != into.data() && !got->data.empty()) {
+          std::memcpy(into.data(), got->data.data(), got->data.size());
+        }
         taken.attributes = known(got->file_attributes);
         taken.count = got->count;
         taken.is_at_end = got->eof;

@@ -169,7 +169,9 @@ TEST_P(FileCallsTest, ReadsADirectoryPageByPage) {
     ASSERT_NE(page.resok(), nullptr);
     for (const nfs3::entryplus3& each : page.resok()->reply.entries) {
       args.cookie = each.cookie;
-      if (each.name.starts_with('x')) EXPECT_TRUE(names.insert(each.name).second) << each.name;
+      if (each.name.starts_with('x')) {
+        EXPECT_TRUE(names.insert(each.name).second) << each.name;
+      }
     }
     args.cookieverf = page.resok()->cookieverf;
     is_last = page.resok()->reply.eof;
