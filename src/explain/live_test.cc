@@ -40,7 +40,8 @@ class LiveTest : public testing::Test {
     TapRecord record = of(Kind::kConnection, connection);
     record.flags = flags;
     record.size = carrier;
-    record.tag = record.address = 1024;
+    record.tag = 1024;
+    record.address = 1024;
     live.add(record, {}, {.port = 700});
   }
   TapRecord of(Kind kind, std::uint64_t connection) {
