@@ -6,9 +6,11 @@ import os
 import pathlib
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import command_fixture
@@ -31,7 +33,8 @@ class Browser:
             ["bash", "-c", f'exec 20<&{to_read} 21>&{to_write} && exec "$0" "$@" 3<&20 4>&21', CHROMIUM, "--headless",
              "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
              f"--user-data-dir={folder}", "--window-size=1200,900", "about:blank"],
-            pass_fds=(to_read, to_write), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            pass_fds=(to_read, to_write), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
         os.close(to_read)
         os.close(to_write)
         self.rest, self.number, self.session, self.events = b"", 0, None, []
@@ -44,7 +47,8 @@ class Browser:
     def close(self):
         os.close(self.commands)
         os.close(self.answers)
-        self.process.terminate()
+        # The browser's other processes outlive the first one, and write into the profile until they end themselves.
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(timeout=command_fixture.BOUND_S)
 
     def message(self):
@@ -109,13 +113,22 @@ class Browser:
 LADDER = "[...document.querySelectorAll('tr.ladder svg text')].map(each => each.textContent)"
 
 
+def remove(folder):
+    """Removes the folder again while a process of the browser that was killed may still be about to create a file in it."""
+    for _ in range(100):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{folder} cannot be removed")
+
+
 @unittest.skipUnless(CHROMIUM, "chromium is not installed")
 class ExplainBrowser(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = pathlib.Path(cls.folder.name)
+        cls.path = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(remove, cls.path)
         scenes.write_all(cls.path)
         cls.browser = Browser(cls.path / "profile")
         cls.addClassCleanup(cls.browser.close)
