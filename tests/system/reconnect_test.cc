@@ -562,6 +562,8 @@ TEST_F(EachConnection, NegotiatesRemoteInvalidationAnewByTheFlagsOfBothSides) {
     ++(server && client ? by_peer : by_us);
     EXPECT_EQ(pair.client->counters().handles_invalidated_remotely, by_peer) << server << client;
     EXPECT_EQ(pair.client->counters().handles_revoked, by_us) << server << client;
+    // A server whose device cannot invalidate does not announce it either.
+    EXPECT_EQ(pair.client->connection().terms->remote_invalidation, server && client);
   }
 }
 
