@@ -175,6 +175,8 @@ TEST_P(GssServer, DeniesControlMessagesThatAreNone) {
   init.handle = words({1, 2});
   expect_denied(said(init, words({0, 0})), AuthStatus::kBadCredential);
   expect_denied(said(said_init(), verifier_of(pattern(10, 1))), AuthStatus::kBadVerifier);
+  // AUTH_NONE, whose body is empty (RFC 2203 §5.2.2), with one of four bytes.
+  expect_denied(said(said_init(), words({0, 4, 7})), AuthStatus::kBadVerifier);
   expect_denied(said(said_init(words({1, 2})), words({0, 0})), AuthStatus::kGssCredentialProblem);
   EXPECT_EQ(auth_->contexts().size(), 0U);
 }

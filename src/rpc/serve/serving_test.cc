@@ -5,7 +5,9 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -383,6 +385,27 @@ TEST_F(ServingTest, StepsThatEndWithTheServerAnswerNothing) {
 }
 
 // --- Duplicates --------------------------------------------------------------------------------
+
+// The arguments of a call by which duplicates are known are those in its chunks as well.
+TEST_F(ServingTest, CallsThatDifferInTheirPlacedDataAloneAreNoDuplicates) {
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  const auto executed_with = [&](std::vector<MessageReader::Placed> placed) {
+    carrier_.placed = std::move(placed);
+    carrier_.receive(call_of(kAppend, "text"));
+    return service_.executed;
+  };
+  EXPECT_EQ(executed_with({{44, bytes("abcd")}}), 1);
+  EXPECT_EQ(executed_with({{44, bytes("abcd")}}), 1) << "the same call";
+  EXPECT_EQ(executed_with({{44, bytes("abce")}}), 2);
+  EXPECT_EQ(executed_with({{44, bytes("abc")}}), 3);
+  EXPECT_EQ(executed_with({{48, bytes("abcd")}}), 4);
+  EXPECT_EQ(executed_with({{44, bytes("abcd")}, {48, bytes("ef")}}), 5);
+  EXPECT_EQ(executed_with({{44, bytes("abcd")}, {52, bytes("ef")}}), 6);
+  EXPECT_EQ(executed_with({{44, bytes("abce")}, {52, bytes("ef")}}), 7) << "the first item differs";
+  EXPECT_EQ(executed_with({}), 8);
+  EXPECT_EQ(executed_with({{44, bytes("abcd")}}), 8) << "the first one again";
+  EXPECT_EQ(carrier_.serving.cached_replies(), 2U);
+}
 
 // A client whose connection was lost makes its call again over another one.
 class DuplicatesTest : public ServingTest {
