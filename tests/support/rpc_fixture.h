@@ -65,6 +65,8 @@ class TestService final : public Service {
   };
   static constexpr std::uint32_t kBulkMax = 1U << 20U;
   static constexpr std::uint32_t kTextMax = 8000;  // of kSwap
+  // One item of kGather, and all of them: neither is a multiple of four, so that both have padding.
+  static constexpr std::uint32_t kGatherItemMax = kBulkMax - 3, kGatherMax = 3 * kGatherItemMax + 2;
 
   const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
     static constexpr auto kTable = [] {
@@ -72,10 +74,14 @@ class TestService final : public Service {
       for (std::uint32_t i = 0; i < kProcedures; ++i) {
         const bool has_bulk = i == kEcho || i == kLength || i == kSwap || i == kGather;
         table[i] = {.number = i,
-                    .bulk_argument_size_max = has_bulk ? kBulkMax : 0,
+                    .bulk_argument_size_max = i == kGather ? kGatherItemMax
+                                              : has_bulk   ? kBulkMax
+                                                           : 0,
                     .bulk_arguments_max = i == kGather ? std::uint32_t{kBulkItemsMax}
                                           : i == kSwap ? 2U
                                                        : 1U,
+                    .bulk_arguments_size_max =
+                        i == kGather ? std::uint64_t{kGatherMax} : ProcedureTraits::kNoBound,
                     .is_idempotent = i != kOnce,
                     .may_answer_by_read = true};
       }

@@ -434,6 +434,31 @@ TEST_P(HostileReads, GetNoMemoryIfTheyAreMoreThanTheProcedureHasArguments) {
   EXPECT_LT(pair_.server->counters().read_chunk_bytes, 1U << 20U) << "of the calls behind it";
 }
 
+// A Read chunk may have the padding of its item, which counts for no bound (RFC 8166 §3.4.5).
+TEST_P(HostileReads, AreServedUpToTheLargestArgumentWithItsPaddingAndNotBeyond) {
+  const auto is_served = [&](const Message& reads) {
+    RawTalk talk = this->talk();
+    EXPECT_TRUE(talk.send(call_with_reads(reads, TestService::kGather, Message(32))));
+    const auto answer = talk.next();
+    return answer && answer->header.opcode == iwarp::Opcode::kReadRequest;
+  };
+  constexpr std::uint32_t kItem = TestService::kGatherItemMax, kPadding = 3;
+  static_assert(kItem % 4 == 1 && TestService::kGatherMax % 4 == 1);
+  EXPECT_TRUE(is_served(read_segment(kBulkPosition, kItem)));
+  EXPECT_TRUE(is_served(read_segment(kBulkPosition, kItem + kPadding)));
+  EXPECT_FALSE(is_served(read_segment(kBulkPosition, kItem + kPadding + 1)));
+  Message three;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    // Each item stands behind its length.
+    three =
+        join({three, read_segment(kBulkPosition + i * (kItem + kPadding + 4), kItem + kPadding)});
+  }
+  const std::uint32_t fourth = kBulkPosition + 3 * (kItem + kPadding + 4);
+  const std::uint32_t rest = TestService::kGatherMax - 3 * kItem + kPadding;
+  EXPECT_TRUE(is_served(join({three, read_segment(fourth, rest)})));
+  EXPECT_FALSE(is_served(join({three, read_segment(fourth, rest + 1)})));
+}
+
 class HostileLargeCalls : public HostileServer {
  protected:
   static ServerOptions options() {

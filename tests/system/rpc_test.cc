@@ -493,7 +493,7 @@ TEST_P(Rpc, CallsThatHoldMemoryDoNotWaitForEachOther) {
   server.memory_max = 3U << 20U;
   RpcPair pair = make({}, server);
   echo(pair, 10, false, false);  // brings credits
-  const auto data = pattern(1U << 20U, 1);
+  const auto data = pattern(TestService::kGatherItemMax, 1);
   int ended = 0;
   for (int i = 0; i < 4; ++i) {
     auto call = pair.prepare(TestService::kGather);
@@ -503,7 +503,7 @@ TEST_P(Rpc, CallsThatHoldMemoryDoNotWaitForEachOther) {
     call->time_out_after(std::chrono::hours(1));
     ASSERT_TRUE(pair.client->start(std::move(*call), [&](auto reply) {
       ASSERT_TRUE(reply) << reply.error().message();
-      EXPECT_EQ(read(*reply)->xdr().u32("size"), 2U << 20U);
+      EXPECT_EQ(read(*reply)->xdr().u32("size"), 2 * data.size());
       ++ended;
     }));
   }
@@ -550,7 +550,7 @@ TEST_P(Rpc, CallLargerThanAllMemoryIsRefusedAtOnce) {
   ASSERT_TRUE(pair.client->start(std::move(*hold), [&](auto) { ended = true; }));
   pair.run_until([&] { return pair.service.held.size() == 1; });
   ASSERT_FALSE(pair.service.held[0]->result_memory(5000).empty());
-  const auto data = pattern(1U << 20U, 1);
+  const auto data = pattern(TestService::kGatherItemMax, 1);
   auto call = pair.prepare(TestService::kGather);
   ASSERT_TRUE(call);
   for (int i = 0; i < 3; ++i) call->arguments().bulk(data);
