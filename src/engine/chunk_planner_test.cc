@@ -235,6 +235,25 @@ TEST(PlanReply, UnusedSegmentsAreLeftOutOrReturnedEmptyByForm) {
   EXPECT_EQ(full.lists.writes.chunk(1)[0].length, 0U);
 }
 
+TEST(PlanReply, FullFormHasTheLengthThatWasWrittenToEachSegment) {
+  const auto lengths = [](auto&& segments) {
+    std::vector<std::uint32_t> found;
+    for (const wire::Segment& each : segments) found.push_back(each.length);
+    return found;
+  };
+  const auto writes = offer({{4096, 4096, 4096}});
+  const Planned item = reply(stream_of(24, {6000}), writes, {}, false, ReturnForm::kFull);
+  EXPECT_EQ(lengths(item.lists.writes.chunk(0)), (std::vector{4096U, 1904U, 0U}));
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(item.lists.writes.chunk(0)[i].handle, writes.chunk(0)[i].handle);
+    EXPECT_EQ(item.lists.writes.chunk(0)[i].offset, writes.chunk(0)[i].offset);
+  }
+  const std::vector<wire::Segment> chunk{
+      {SteeringTag{9}, 3000, 0}, {SteeringTag{10}, 3000, 0}, {SteeringTag{11}, 3000, 0}};
+  const Planned large = reply(stream_of(5000, {}), {}, chunk, true, ReturnForm::kFull);
+  EXPECT_EQ(lengths(large.lists.reply.view()), (std::vector{3000U, 2000U, 0U}));
+}
+
 TEST(PlanReply, EvenASmallItemUsesItsWriteChunk) {
   const Planned result = reply(stream_of(24, {3}), offer({{8192}}));
   EXPECT_EQ(result.lists.writes.chunk(0)[0].length, 3U);
