@@ -55,7 +55,10 @@ struct ProviderOptions {
   // siwarp: pcapng of all its connections' traffic; empty: none. Providers of a process that name
   // the same file share it.
   std::string capture_file;
-  std::uint64_t capture_bytes_max = 64U << 20U;            // the file stops growing here
+  std::uint64_t capture_bytes_max = 64U << 20U;  // the file stops growing here
+  // siwarp: the numbers of its sockets begin here, where the limit of descriptors allows it. A
+  // program that uses select() keeps those below FD_SETSIZE for itself. 0: the system chooses.
+  int descriptors_from = 0;
   std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection setup
   std::chrono::milliseconds setup_timeout_server{5'000};   // drops a silent peer after this
 };
@@ -236,6 +239,8 @@ struct ConnectionEvent {
   // "ADDR:PORT"; for unix://, "local (user UID, process PID)"; "a client of ADDR:PORT", the
   // listener's, when there was no descriptor to learn more
   std::string_view peer;
+  // As CallContext::connection_number(): tells connections of one server apart. kRefused: 0.
+  std::uint64_t number = 0;
   const Error* error = nullptr;  // null: none
   // kEnded with an error: the peer reset the connection while no call was under way, as clients do
   // that leave in a hurry. Nothing was lost with it.

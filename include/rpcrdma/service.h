@@ -40,6 +40,10 @@ class RPCRDMA_EXPORT CallContext {
     return {.protection = Protection{static_cast<std::uint32_t>(credential().flavor)}};
   }
   virtual std::string_view peer_address() const noexcept = 0;
+  // Returns the number of the connection, which no other one of this server has had: for a service
+  // that keeps something for each. Peers at two listeners may have the same address. 0: the call
+  // came in the reverse direction, or the context is not the library's.
+  virtual std::uint64_t connection_number() const noexcept { return 0; }
 
   // The arguments in XDR; bulk() finds an item wherever it was placed. Views live until the answer.
   virtual MessageReader& arguments() noexcept = 0;

@@ -1,5 +1,6 @@
 #include "posix/fd.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -19,6 +20,11 @@ Fd::~Fd() {
 }
 int Fd::release() noexcept {
   return std::exchange(value_, -1);
+}
+void Fd::move_up(int from) noexcept {
+  if (value_ < 0 || value_ >= from) return;
+  const int moved = ::fcntl(value_, F_DUPFD_CLOEXEC, from);
+  if (moved >= 0) *this = Fd(moved);
 }
 void Fd::close() noexcept {
   if (value_ >= 0) ::close(value_);

@@ -17,6 +17,9 @@ class Fd {
   void close() noexcept;
   // The caller's to close from now on; -1: there is none.
   int release() noexcept;
+  // Gives it the first free number from `from` on, where the limit of descriptors allows it. Its
+  // number must not be in use anywhere yet. It is closed by exec() afterwards.
+  void move_up(int from) noexcept;
 
  private:
   int value_ = -1;

@@ -68,6 +68,7 @@ Made make_siwarp(const ProviderOptions& provider, const Load& load, bool share_p
   options.share_port = share_port;
   options.capture_file = provider.capture_file;
   options.capture_bytes_max = provider.capture_bytes_max;
+  options.descriptors_from = provider.descriptors_from;
   options.setup_timeout_initiator = limited(provider.setup_timeout_client);
   options.setup_timeout_responder = limited(provider.setup_timeout_server);
   // RFC 5666 has Receives whose memory is aligned as this side has announced.

@@ -97,6 +97,7 @@ class ConnectionEventTest : public ::testing::TestWithParam<bool> {
     options.on_connection = [this](const ConnectionEvent& event) {
       told.push_back({event.kind, event.error != nullptr, event.connections});
       peers.emplace_back(event.peer);
+      numbers.push_back(event.number);
       calls = event.counters.calls;
       if (event.error != nullptr) cause = event.error->message();
     };
@@ -105,6 +106,7 @@ class ConnectionEventTest : public ::testing::TestWithParam<bool> {
 
   std::vector<Told> told;
   std::vector<std::string> peers;
+  std::vector<std::uint64_t> numbers;
   std::string cause;
   std::uint64_t calls = 0;
 };
@@ -129,6 +131,24 @@ TEST_P(ConnectionEventTest, TellsOfEachConnectionHowItBeginsAndEnds) {
   EXPECT_EQ(calls, 1U);
 }
 
+TEST_P(ConnectionEventTest, NumbersConnectionsForTheirCallsToo) {
+  RpcPair pair(network(), {}, options());
+  for (const std::uint64_t number : {1U, 2U}) {
+    auto call = pair.prepare(TestService::kHold);
+    ASSERT_TRUE(call);
+    ASSERT_TRUE(pair.client->start(std::move(*call), [](Expected<Reply, Error>) {}));
+    ASSERT_TRUE(pair.run_until([&] { return !pair.service.held.empty(); }));
+    EXPECT_EQ(pair.service.held.front()->connection_number(), number);
+    pair.service.held.front()->succeed();
+    pair.service.held.clear();
+    const std::size_t events = 3 * number;
+    pair.client.reset();
+    ASSERT_TRUE(pair.run_until([&] { return told.size() == events; }));
+    EXPECT_EQ(std::vector(numbers.end() - 3, numbers.end()), std::vector<std::uint64_t>(3, number));
+    if (number == 1) pair.client.emplace(RpcPair::connect_another(pair));
+  }
+}
+
 TEST_P(ConnectionEventTest, TellsOfOneThatIsRefused) {
   using Kind = ConnectionEvent::Kind;
   RpcPair pair(network(), {}, options());
@@ -140,6 +160,7 @@ TEST_P(ConnectionEventTest, TellsOfOneThatIsRefused) {
   });
   ASSERT_EQ(told.size(), 3U);
   EXPECT_EQ(told[2], (Told{Kind::kRefused, true, 1}));
+  EXPECT_EQ(numbers[2], 0U);
   EXPECT_NE(cause.find("as many as there may be"), std::string::npos) << cause;
 }
 

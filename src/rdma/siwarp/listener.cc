@@ -111,7 +111,7 @@ bool Incoming::detach() {
 
 Expected<std::unique_ptr<Listener>, Error> Listener::open(Shard& shard,
                                                           const posix::Address& address) {
-  auto fd = open_tcp(address.family());
+  auto fd = open_tcp(address.family(), shard.options.descriptors_from);
   if (!fd) return Unexpected<Error>(fd.error());
   const int on = 1;
   setsockopt(fd->value(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -145,6 +145,7 @@ void Listener::handle_ready(std::uint32_t /*events*/) {
   for (int i = 0; i < kAcceptsPerRound; ++i) {
     posix::Fd fd(accept4(fd_.value(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
+      fd.move_up(shard_.options.descriptors_from);
       take(std::move(fd));
       continue;
     }

@@ -55,6 +55,8 @@ struct Options {
   // Messages come in memory of the provider, so that a quiet connection has none; only
   // post_receives() takes Receives then (Capabilities::shares_receives).
   bool shares_receives = false;
+  // Sockets get numbers from this on, where the limit of descriptors allows it.
+  int descriptors_from = 0;
   bool share_port = false;   // listeners of several providers may have one port (SO_REUSEPORT)
   std::string remedy;        // Provider::remedy(): why it is siwarp, where it was not asked for
   std::string capture_file;  // pcapng of all connections; empty: none

@@ -97,7 +97,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::initiator(Shard& shard, p
 Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
                                                                const posix::Address& address,
                                                                Bytes private_data) {
-  auto fd = open_tcp(address.family());
+  auto fd = open_tcp(address.family(), shard.options.descriptors_from);
   if (!fd) return Unexpected<Error>(fd.error());
   const int number = fd->value();
   auto made = initiator(shard, std::move(*fd), private_data, to_string(address));

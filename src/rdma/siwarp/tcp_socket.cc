@@ -45,9 +45,10 @@ Expected<posix::Fd, Error> take_over_tcp(int descriptor) {
   return fd;
 }
 
-Expected<posix::Fd, Error> open_tcp(int family) {
+Expected<posix::Fd, Error> open_tcp(int family, int descriptors_from) {
   posix::Fd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!fd) return Unexpected<Error>(Error{Errc::kNoResources, errno, "socket"});
+  fd.move_up(descriptors_from);
   return fd;
 }
 

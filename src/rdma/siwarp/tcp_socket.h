@@ -73,7 +73,7 @@ class TcpSocket {
 Expected<posix::Fd, Error> take_over_tcp(int descriptor);
 
 // A new non-blocking socket; kNoResources with its errno when the system has none.
-Expected<posix::Fd, Error> open_tcp(int family);
+Expected<posix::Fd, Error> open_tcp(int family, int descriptors_from);
 
 }  // namespace rpcrdma::rdma::siwarp
 

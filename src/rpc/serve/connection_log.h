@@ -63,25 +63,27 @@ class ConnectionLog {
     refuse(peer, error);
     if (is_empty && when_empty_) when_empty_();
   }
-  // Reports a connection that was admitted.
-  void open(std::string_view peer) {
-    ++opened_;
+  // Reports a connection that was admitted, and returns its number.
+  std::uint64_t open(std::string_view peer) {
+    const std::uint64_t number = ++opened_;
     probes::server_connection_opened(peer);
-    tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer});
+    tell({.kind = ConnectionEvent::Kind::kOpened, .peer = peer, .number = number});
+    return number;
   }
   // Reports that the set-up of a connection is complete.
-  void note_ready(std::string_view peer, const ConnectionTerms& terms) {
+  void note_ready(std::string_view peer, std::uint64_t number, const ConnectionTerms& terms) {
     probes::server_connection_ready(peer);
-    tell({.kind = ConnectionEvent::Kind::kReady, .peer = peer, .terms = &terms});
+    tell({.kind = ConnectionEvent::Kind::kReady, .peer = peer, .number = number, .terms = &terms});
   }
   // Reports the end of a connection. `error`: null if it ended in order.
-  void end(std::string_view peer, Transport transport, const Error* error, bool was_reset_at_rest,
-           const TransferCounters& counters) {
+  void end(std::string_view peer, std::uint64_t number, Transport transport, const Error* error,
+           bool was_reset_at_rest, const TransferCounters& counters) {
     probes::server_connection_ended(peer, counters.calls, error == nullptr ? 1 : 0);
     const bool is_empty = leave(transport);
     if (error != nullptr) ++lost_;
     tell({.kind = ConnectionEvent::Kind::kEnded,
           .peer = peer,
+          .number = number,
           .error = error,
           .was_reset_at_rest = was_reset_at_rest,
           .counters = counters});

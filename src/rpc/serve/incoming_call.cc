@@ -11,6 +11,10 @@ std::string_view IncomingCall::peer_address() const noexcept {
   return serving_.carrier().peer_address();
 }
 
+std::uint64_t IncomingCall::connection_number() const noexcept {
+  return serving_.number();
+}
+
 MutableBytes IncomingCall::result_memory(std::uint32_t size) {
   const MutableBytes memory = serving_.carrier().borrow(*this, size);
   return memory.empty() ? memory : memory.first(size);

@@ -43,6 +43,7 @@ class IncomingCall : public CallContext {
   };
 
   std::string_view peer_address() const noexcept final;
+  std::uint64_t connection_number() const noexcept final;
   MutableBytes result_memory(std::uint32_t size) final;
   const Procedure& procedure() const noexcept final { return header_.procedure; }
   const Credential& credential() const noexcept final { return header_.credential; }

@@ -22,6 +22,14 @@ namespace {
 
 // The server whose progress() this thread is in, if any.
 thread_local ServerImpl* current_server = nullptr;
+// Sets it as long as it lives, and no longer: a service's exception may end progress().
+class Current {
+ public:
+  explicit Current(ServerImpl& server) noexcept { current_server = &server; }
+  ~Current() { current_server = nullptr; }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+};
 
 constexpr auto kRdma = rpc::ConnectionLog::Transport::kRdma;
 
@@ -120,8 +128,9 @@ bool ServerImpl::RdmaPeer::end_spare_of(const std::string& host, const rpc::Peer
 void ServerImpl::RdmaPeer::report_ready(rpc::ConnectionLog& log, std::string_view provider) {
   is_ready = true;
   constexpr std::uint32_t kVersionUnknown = 0;  // no message has shown it yet
-  log.note_ready(connection->peer_address(), rpc::terms_of(*connection, provider, kVersionUnknown,
-                                                           connection->engine().credits_granted()));
+  log.note_ready(connection->peer_address(), session->serving().number(),
+                 rpc::terms_of(*connection, provider, kVersionUnknown,
+                               connection->engine().credits_granted()));
 }
 
 // --- ServerImpl --------------------------------------------------------------------------------
@@ -240,7 +249,7 @@ Expected<void, Error> ServerImpl::adopt(int descriptor) {
 
 void ServerImpl::progress() {
   RPCRDMA_REQUIRE(current_server == nullptr, "a service must not call progress()");
-  current_server = this;
+  const Current current(*this);
   loop_.progress();
   const Instant now = loop_.now();
   if (meter_ != nullptr) meter_->begin_round(now);
@@ -262,7 +271,6 @@ void ServerImpl::progress() {
   for (const bool with_connections : {false, true}) {
     board(with_connections).answer([&] { return statistics(with_connections); });
   }
-  current_server = nullptr;
 }
 
 void ServerImpl::take_inbox(Instant now) {
@@ -369,9 +377,10 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
       Connection::answered_slot_count(Role::kServer, engine_options_));
   if (options_.receives_max > 0)
     (*connection)->engine().responder().set_credits(share_of(peers_.count<RdmaPeer>() + 1));
+  rpc::Serving& serving = session->serving();
   peers_.add(std::make_unique<RdmaPeer>(*this, std::move(session), std::move(*connection)));
   shares_.add(peer);
-  log_.open(peer);
+  serving.set_number(log_.open(peer));
 }
 
 void ServerImpl::report_end(RdmaPeer& peer) {
@@ -387,7 +396,8 @@ void ServerImpl::report_end(RdmaPeer& peer) {
   TransferCounters counters;
   rpc::add(counters, *peer.connection);
   const bool was_reset_at_rest = peer.has_ended_at_rest && cause.provider_code == ECONNRESET;
-  log_.end(address, kRdma, in_order ? nullptr : &error, was_reset_at_rest, counters);
+  log_.end(address, peer.session->serving().number(), kRdma, in_order ? nullptr : &error,
+           was_reset_at_rest, counters);
   rpc::add(ended_, *peer.connection);
   ended_.cached_replies += peer.session->serving().cached_replies();
   peer.session->caller().release();

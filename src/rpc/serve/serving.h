@@ -86,6 +86,9 @@ class Serving {
   std::uint64_t cached_replies() const noexcept { return duplicates_.cached_replies(); }
   // Returns why an authenticator has ended the connection; empty if none has.
   std::string_view why_ended() const noexcept { return why_ended_; }
+  // The number that ConnectionLog::open() gave the connection; 0: it is a client's.
+  void set_number(std::uint64_t number) noexcept { number_ = number; }
+  std::uint64_t number() const noexcept { return number_; }
 
  private:
   using Verdict = IncomingCall::Verdict;
@@ -114,6 +117,7 @@ class Serving {
   std::vector<IncomingCall*> waiting_;  // for the end of the same call, in the order they came
   std::uint32_t steps_ = 0;
   bool has_served_ = false;
+  std::uint64_t number_ = 0;
   std::string_view why_ended_;
   oncrpc::ReplyHeader refusal_{};  // scratch: of the call that is being judged
 };

@@ -102,6 +102,7 @@ class Session final : public ReplyCarrier {
   }
   transport::Connection& connection() noexcept { return *connection_; }
   Mailbox& mailbox() const noexcept { return serving_.mailbox(); }
+  Serving& serving() noexcept { return serving_; }
   const Serving& serving() const noexcept { return serving_; }
 
   bool idle() const noexcept { return connection_->engine().responder().calls_in_service() == 0; }

@@ -167,9 +167,10 @@ void TcpServer::open(posix::Fd socket, Instant now) {
                                               shared_.meter,
                                               shared_.state.options.tap};
   auto session = std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now);
+  Serving& serving = session->serving();
   shared_.peers.add(std::make_unique<Link>(*this, std::move(session)));
   shares_.add(peer);
-  log_.open(peer);
+  serving.set_number(log_.open(peer));
 }
 
 // Returns the connection without a call for longest of those for which this is true; null if there
@@ -252,8 +253,8 @@ void TcpServer::report_end(TcpSession& session) {
   if (session.tap().is_on()) {
     session.tap().end(session.peer_address(), failure ? failure->cause : std::string());
   }
-  log_.end(session.peer_address(), kTcp, failure ? &*failure : nullptr, was_reset_at_rest,
-           session.counters());
+  log_.end(session.peer_address(), session.serving().number(), kTcp, failure ? &*failure : nullptr,
+           was_reset_at_rest, session.counters());
   add(ended_, session.counters());
   shares_.remove(session.peer_address());
 }

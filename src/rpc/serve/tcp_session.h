@@ -100,6 +100,7 @@ class TcpSession final : public ReplyCarrier {
   std::optional<Instant> idle_since() const noexcept;
   Instant last_call() const noexcept { return last_call_; }  // or when it came
   bool waits_for_memory() const noexcept { return !ended() && connection_->starved(); }
+  Serving& serving() noexcept { return serving_; }
   const Serving& serving() const noexcept { return serving_; }
   bool ended() const noexcept override { return connection_->ended(); }
   bool finished() const noexcept { return ended() && in_service_ == 0; }
