@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <span>
 
 #include "libtirpc.h"
+#include "settings.h"
 
 namespace rpcrdma::tirpc {
 
@@ -33,7 +35,8 @@ const rpcrdma_tirpc_procedure* find_binding(rpcprog_t program, rpcvers_t version
 }
 
 extern "C" RPCRDMA_TIRPC_EXPORT void rpcrdma_tirpc_add(const rpcrdma_tirpc_table* table) {
-  auto* const node = new Node{table, first_node.load(std::memory_order_relaxed)};
+  auto* const node = new (std::nothrow) Node{table, first_node.load(std::memory_order_relaxed)};
+  if (node == nullptr) return report_failure("a table was not added: there is no memory");
   while (!first_node.compare_exchange_weak(node->next, node, std::memory_order_release,
                                            std::memory_order_relaxed)) {
   }

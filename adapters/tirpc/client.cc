@@ -1,6 +1,7 @@
 #include "client.h"
 
 #include <fmt/core.h>
+#include <sys/select.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -63,15 +64,19 @@ class RdmaClient {
                                   void* arguments, xdrproc_t decode, void* results, timeval limit);
   static void destroy_operation(CLIENT* handle);
 
-  clnt_stat call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments,
-                 xdrproc_t decode, void* results, const timeval& limit);
+  void call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments, xdrproc_t decode,
+            void* results, const timeval& limit);
   bool encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments);
-  // The longest results of the call that is made, as part of the reply.
+  // Returns the longest results of the call that is made, as part of the reply. Without a bound in
+  // a table, or with one beyond it, this is the setting's.
   std::uint32_t results_max() const noexcept;
+  std::uint64_t bound_of_table() const noexcept;  // 0: it has none
   // Sends what is encoded and waits for the reply. Returns false after writing error_.
   bool exchange(rpcproc_t procedure, std::chrono::microseconds limit);
   void write(MessageWriter& out) const;
-  void note(rpcproc_t procedure, const Error& error);
+  void note(rpcproc_t procedure, const Error& error) const;
+  // Forgets the call that an exception has ended, and fails it.
+  void drop_call() noexcept;
   // Decodes the reply in reader_. Returns whether the call shall be made again, with a credential
   // that was refreshed.
   bool decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool may_refresh);
@@ -114,7 +119,6 @@ class RdmaClient {
   std::optional<timeval> fixed_limit_;
   timeval last_limit_ = kTimeout;
   rpc_err error_{};
-  bool has_warned_ = false;
   const pid_t process_ = ::getpid();  // that has made it
 };
 
@@ -140,22 +144,32 @@ clnt_stat RdmaClient::call_operation(CLIENT* handle, rpcproc_t procedure, xdrpro
                                      timeval limit) {
   RdmaClient& self = of(handle);
   const std::lock_guard lock(self.mutex_);
-  self.own_client();
-  return self.call(*handle->cl_auth, procedure, encode, arguments, decode, results, limit);
+  const bool is_whole = comes_to_its_end([&] {
+    self.own_client();
+    self.call(*handle->cl_auth, procedure, encode, arguments, decode, results, limit);
+  });
+  if (!is_whole) self.drop_call();
+  return self.error_.re_status;
 }
 
-clnt_stat RdmaClient::call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments,
-                           xdrproc_t decode, void* results, const timeval& limit) {
+void RdmaClient::drop_call() noexcept {
+  reader_.close();
+  reply_.reset();
+  fail(RPC_CANTRECV, ENOMEM);  // it may have been sent
+}
+
+void RdmaClient::call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments,
+                      xdrproc_t decode, void* results, const timeval& limit) {
   const timeval& given = fixed_limit_ ? *fixed_limit_ : limit;
   if (given.tv_sec == 0 && given.tv_usec == 0) {
-    if (!std::exchange(has_warned_, true)) {
+    if (may_report(Topic::kOneWayCall)) {
       report(fmt::format(
           "a call of program {} with a time-out of zero, which expects no reply, was not sent: "
           "over RDMA each call needs one; make it over TCP, or wait for the reply",
           program_));
     }
     fail(RPC_CANTSEND, EOPNOTSUPP);
-    return error_.re_status;
+    return;
   }
   if (is_time(limit)) last_limit_ = limit;
   const bool has_results = decode != nullptr && decode != void_routine();
@@ -168,19 +182,23 @@ clnt_stat RdmaClient::call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, vo
     if (!exchange(procedure, duration_of(fixed_limit_.value_or(last_limit_)))) break;
     if (!decode_reply(auth, decode, results, refreshes < kRefreshesMax)) break;
   }
-  return error_.re_status;
 }
 
-std::uint32_t RdmaClient::results_max() const noexcept {
-  const std::uint32_t most = settings().reply_max;
-  if (binding_ == nullptr || binding_->results_size_max == 0) return most;
+std::uint64_t RdmaClient::bound_of_table() const noexcept {
+  if (binding_ == nullptr || binding_->results_size_max == 0) return 0;
   // The first of the data has a place. Where the server has no table, it is in the reply as well.
   const int placed = binding_->results != 0 && server_places_ ? 1 : 0;
   const auto in_reply = static_cast<std::uint64_t>(std::popcount(binding_->results) - placed);
   const std::uint64_t data_max = xdr::padded(std::size_t{binding_->result_size_max});
-  const std::uint64_t size = std::min<std::uint64_t>(in_reply * data_max, most);
-  return std::max(binding_->results_size_max, static_cast<std::uint32_t>(std::min<std::uint64_t>(
-                                                  binding_->results_size_max + size, most)));
+  return binding_->results_size_max + in_reply * data_max;
+}
+
+std::uint32_t RdmaClient::results_max() const noexcept {
+  const std::uint32_t most = settings().reply_max;
+  const std::uint64_t bound = bound_of_table();
+  if (bound == 0) return most;
+  return static_cast<std::uint32_t>(
+      std::max<std::uint64_t>(binding_->results_size_max, std::min<std::uint64_t>(bound, most)));
 }
 
 bool RdmaClient::encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, void* arguments) {
@@ -251,13 +269,35 @@ void RdmaClient::write(MessageWriter& out) const {
   add(message.subspan(done));
 }
 
-void RdmaClient::note(rpcproc_t procedure, const Error& error) {
-  if (error.code != Errc::kChunk || std::exchange(has_warned_, true)) return;
-  report(
-      fmt::format("{}: the reply to procedure {} of program {} is longer than the {} bytes that "
-                  "were offered for it. The server may have executed the call. Set "
-                  "RPCRDMA_TIRPC_REPLY_MAX to more",
-                  error.peer, procedure, program_, reply_max_));
+// A server that cannot use the chunks of a call does not say which. Those of the reply can be too
+// short, if there are any; those of the arguments too long.
+void RdmaClient::note(rpcproc_t procedure, const Error& error) const {
+  if (error.code != Errc::kChunk) return;
+  std::size_t size = writer_.written().size();
+  for (const XdrWriter::Item& each : writer_.items()) size += each.data.size();
+  const auto& terms = client_.connection().terms;
+  constexpr std::size_t kTransportHeader = 28;  // RFC 8166 §4.2, without chunks
+  const bool has_long_arguments =
+      !writer_.items().empty() || (terms && size + kTransportHeader > terms->inline_sent);
+  if (reply_max_ <= kReplyHeaderMax && has_long_arguments) {
+    if (!may_report(Topic::kArgumentsRefused)) return;
+    return report(fmt::format(
+        "{}: the server has refused procedure {} of program {}, whose call has {} bytes "
+        "in chunks: it takes no such arguments. Make them shorter, or raise the "
+        "server's bound (RPCRDMA_TIRPC_CALL_MAX, if it is of this library)",
+        error.peer, procedure, program_, size));
+  }
+  if (!may_report(Topic::kReplyTooLong)) return;
+  const std::uint64_t bound = bound_of_table();
+  const bool is_of_table = bound != 0 && reply_max_ >= bound;
+  report(fmt::format(
+      "{}: the reply to procedure {} of program {} is longer than the {} bytes that were offered "
+      "for it{}. The server may have executed the call. {}",
+      error.peer, procedure, program_, reply_max_,
+      has_long_arguments ? ", or the server takes no arguments that are as long" : "",
+      is_of_table ? "The bound is that of the program's table: make it again from the .x file "
+                    "(rpcrdma-gen --tirpc-table)"
+                  : "Set RPCRDMA_TIRPC_REPLY_MAX to more"));
 }
 
 bool RdmaClient::decode_reply(AUTH& auth, xdrproc_t decode, void* results, bool may_refresh) {
@@ -356,7 +396,7 @@ void RdmaClient::destroy_operation(CLIENT* handle) {
   if (!self->is_of_parent()) {
     {
       const std::lock_guard lock(self->mutex_);
-      self->own_client();
+      (void)comes_to_its_end([&] { self->own_client(); });
     }
     delete self;
   }
@@ -375,16 +415,20 @@ CLIENT* RdmaClient::hand_over(std::unique_ptr<RdmaClient> client) {
             *error = of(handle).error_;
           },
       .cl_freeres = [](CLIENT* handle, xdrproc_t decode, void* results) -> bool_t {
-        const std::lock_guard lock(of(handle).mutex_);
-        XDR* const stream = of(handle).reader_.handle();
-        stream->x_op = XDR_FREE;
-        return decode(stream, results);
+        return within_border<bool_t>(FALSE, [&] {
+          const std::lock_guard lock(of(handle).mutex_);
+          XDR* const stream = of(handle).reader_.handle();
+          stream->x_op = XDR_FREE;
+          return decode(stream, results);
+        });
       },
       .cl_destroy = destroy_operation,
       .cl_control = [](CLIENT* handle, u_int request, void* value) -> bool_t {
-        const std::lock_guard lock(of(handle).mutex_);
-        of(handle).own_client();
-        return of(handle).control(request, value) ? TRUE : FALSE;
+        return within_border<bool_t>(FALSE, [&] {
+          const std::lock_guard lock(of(handle).mutex_);
+          of(handle).own_client();
+          return of(handle).control(request, value) ? TRUE : FALSE;
+        });
       },
   };
   // By malloc(): clnt_tp_create_timed() and programs put texts of strdup() into it.
@@ -413,25 +457,24 @@ CLIENT* make_client(const std::string& server, rpcprog_t program, rpcvers_t vers
                     std::chrono::milliseconds timeout) {
   const auto url = url_of_program(server, program, version, timeout);
   if (!url) {
-    set_create_error(url.error());
+    set_create_error(url.error().code);
     return nullptr;
   }
   ClientOptions options;
   options.provider = settings().provider;
   options.provider.setup_timeout_client = timeout;
+  options.provider.descriptors_from = FD_SETSIZE;
   options.memory_max = settings().memory_max;
   // As over TCP, time-outs end no connection while calls can still be sent.
   options.ends_silent_connections = false;
   auto client = Client::connect(*url, options);
   if (!client) {
-    set_create_error(client.error());
+    set_create_error(client.error().code);
     return nullptr;
   }
   CLIENT* const handle =
       RdmaClient::hand_over(std::make_unique<RdmaClient>(std::move(*client), program, version));
-  if (handle == nullptr) {
-    set_create_error({Errc::kNoResources, "making a client", *url, "there is no memory"});
-  }
+  if (handle == nullptr) set_create_error(Errc::kNoResources);
   return handle;
 }
 

@@ -7,6 +7,10 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
+
+#include "border.h"
+#include "errors.h"
 
 namespace rpcrdma::tirpc {
 
@@ -14,6 +18,14 @@ namespace rpcrdma::tirpc {
 // HOST whose rpcbind is asked.
 CLIENT* make_client(const std::string& server, rpcprog_t program, rpcvers_t version,
                     std::chrono::milliseconds timeout);
+
+// Returns what `make` returns, null with an error of its own if an exception ends it.
+template <class Make>
+CLIENT* make_within_border(Make&& make) {
+  CLIENT* made = nullptr;
+  if (!comes_to_its_end([&] { made = make(); })) set_create_error(Errc::kNoResources);
+  return made;
+}
 
 // The time-out of a program that makes a client; `otherwise` where it gives none, or a negative
 // one.

@@ -7,8 +7,10 @@
 
 #include <array>
 #include <cstring>
+#include <new>
 #include <utility>
 
+#include "border.h"
 #include "bulk_tables.h"
 #include "server.h"
 #include "settings.h"
@@ -20,8 +22,27 @@ namespace {
 // Descriptors that libtirpc does not see are kept out of the range of fd_set, where there is room
 // for those of programs that use select().
 constexpr int kOwnDescriptorMin = FD_SETSIZE;
+// Those that it sees are left there as long as they leave as many to the program. They are never
+// readable, so that select() has no need of them.
+constexpr int kLowDescriptorsMax = FD_SETSIZE / 2;
 // Larger replies are sent from memory of the call's own, bytes.
 constexpr std::size_t kSmallReply = 2048;
+
+// Gives a descriptor a number above those of fd_set, where the limit allows it.
+void move_up(int& descriptor) {
+  const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, kOwnDescriptorMin);
+  if (moved >= 0) {
+    ::close(std::exchange(descriptor, moved));
+  } else if (descriptor >= kLowDescriptorsMax && may_report(Topic::kLowDescriptor)) {
+    report(
+        "connections over RDMA take descriptors below 1,024, which loops over svc_fdset need: the "
+        "limit allows no others; raise it (ulimit -Hn)");
+  }
+}
+
+void fail(CallContext& context) noexcept {
+  (void)comes_to_its_end([&] { context.fail(AcceptStatus::kSystemErr); });
+}
 
 // Precondition: there is room. std::ranges::copy() takes a byte at a time with GCC 12: 700 us for
 // 1 MiB.
@@ -40,43 +61,51 @@ XdrWriter& reply_writer() {
 
 const TransportOperations Connection::kOperations = {
     .xp_recv = [](SVCXPRT* handle, rpc_msg* message) -> bool_t {
-      return of(handle).receive(*message) ? TRUE : FALSE;
+      return within_border<bool_t>(FALSE,
+                                   [&] { return of(handle).receive(*message) ? TRUE : FALSE; });
     },
     .xp_stat = [](SVCXPRT* handle) { return of(handle).status(); },
     .xp_getargs = [](SVCXPRT* handle, xdrproc_t decode, void* arguments) -> bool_t {
-      return of(handle).decode_arguments(decode, arguments) ? TRUE : FALSE;
+      return within_border<bool_t>(
+          FALSE, [&] { return of(handle).decode_arguments(decode, arguments) ? TRUE : FALSE; });
     },
     .xp_reply = [](SVCXPRT* handle, rpc_msg* message) -> bool_t {
-      return of(handle).reply(*message) ? TRUE : FALSE;
+      return within_border<bool_t>(FALSE,
+                                   [&] { return of(handle).reply(*message) ? TRUE : FALSE; });
     },
     .xp_freeargs = [](SVCXPRT* handle, xdrproc_t decode, void* arguments) -> bool_t {
-      XDR* const stream = of(handle).arguments_.handle();
-      stream->x_op = XDR_FREE;
-      return decode(stream, arguments);
+      return within_border<bool_t>(FALSE, [&] {
+        XDR* const stream = of(handle).arguments_.handle();
+        stream->x_op = XDR_FREE;
+        return decode(stream, arguments);
+      });
     },
-    .xp_destroy = [](SVCXPRT* handle) { of(handle).server_.destroy(of(handle)); },
+    .xp_destroy =
+        [](SVCXPRT* handle) {
+          (void)comes_to_its_end([&] { of(handle).server_.destroy(of(handle)); });
+        },
 };
 
 const TransportControl Connection::kControl = {
     .xp_control = [](SVCXPRT*, u_int, void*) -> bool_t { return FALSE; },
 };
 
-std::unique_ptr<Connection> Connection::make(RdmaServer& server, std::string_view peer,
-                                             const SocketAddress& local) {
+std::unique_ptr<Connection> Connection::make(RdmaServer& server, std::uint64_t number,
+                                             std::string_view peer, const SocketAddress& local) {
   // A stream socket: programs ask for SO_TYPE.
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
     return nullptr;
   }
+  move_up(ends[1]);
+  if (ends[0] >= kLowDescriptorsMax && ends[0] < kOwnDescriptorMin) move_up(ends[0]);
+  std::unique_ptr<Connection> made(new (std::nothrow) Connection(server, number));
   // The table of libtirpc has this size, which it took from the limit when it needed one first.
-  if (ends[0] >= _rpc_dtablesize()) {
+  if (!made || ends[0] >= _rpc_dtablesize()) {
     ::close(ends[0]);
     ::close(ends[1]);
     return nullptr;
   }
-  std::unique_ptr<Connection> made(new Connection(server, peer));
-  const int moved = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kOwnDescriptorMin);
-  if (moved >= 0) ::close(std::exchange(ends[1], moved));
   made->other_end_ = ends[1];
   made->transport_.set_local(local);
   made->transport_.set_remote(SocketAddress(peer));
@@ -84,13 +113,13 @@ std::unique_ptr<Connection> Connection::make(RdmaServer& server, std::string_vie
   return made;
 }
 
-Connection::Connection(RdmaServer& server, std::string_view peer)
-    : server_(server), peer_(peer), transport_(this) {}
+Connection::Connection(RdmaServer& server, std::uint64_t number)
+    : server_(server), number_(number), transport_(this) {}
 
 Connection::~Connection() {
   drop_current();
-  for (CallContext* each : waiting_) each->fail(AcceptStatus::kSystemErr);
-  ::close(other_end_);
+  for (CallContext* each : waiting_) fail(*each);
+  if (other_end_ >= 0) ::close(other_end_);
 }
 
 void Connection::dispatch() {
@@ -110,8 +139,8 @@ bool Connection::receive(rpc_msg& message) {
   drop_current();
   current_ = waiting_.front();
   waiting_.pop_front();
-  arguments_.open(current_->arguments());
-  if (xdr_callmsg(arguments_.handle(), &message) == FALSE) {
+  if (!arguments_.open(current_->arguments()) ||
+      xdr_callmsg(arguments_.handle(), &message) == FALSE) {
     arguments_.close();
     std::exchange(current_, nullptr)->fail(AcceptStatus::kGarbageArgs);
     return false;
@@ -136,6 +165,15 @@ bool Connection::decode_arguments(xdrproc_t decode, void* arguments) {
 
 bool Connection::reply(rpc_msg& message) {
   if (current_ == nullptr) return false;
+  const bool is_written = within_border(false, [&] { return encode(message) && write(*current_); });
+  arguments_.close();
+  CallContext& context = *std::exchange(current_, nullptr);
+  // Whatever happens from here on, the call is answered.
+  is_written ? context.succeed() : context.fail(AcceptStatus::kSystemErr);
+  return is_written;
+}
+
+bool Connection::encode(rpc_msg& message) {
   XdrWriter& writer = reply_writer();
   writer.restart();
   message.rm_xid = xid_;
@@ -146,26 +184,20 @@ bool Connection::reply(rpc_msg& message) {
     encode = std::exchange(message.acpted_rply.ar_results.proc, void_routine());
     results = std::exchange(message.acpted_rply.ar_results.where, nullptr);
   }
-  bool is_encoded = xdr_replymsg(writer.handle(), &message) == TRUE;
-  if (is_encoded && encode != nullptr) {
-    // A checksum, or a cipher, covers what RPCSEC_GSS sends: it stays in one piece.
-    const bool is_plain = current_->credential().flavor != AuthFlavor::kRpcsecGss;
-    const Procedure& procedure = current_->procedure();
-    const auto* const binding =
-        is_plain ? find_binding(procedure.program, procedure.version, procedure.number) : nullptr;
-    writer.bind(binding != nullptr ? binding->results : 0, is_plain);
-    is_encoded = SVCAUTH_WRAP(&transport_.auth(), writer.handle(), encode, results) != 0;
-  }
-  arguments_.close();
-  CallContext& context = *std::exchange(current_, nullptr);
-  if (is_encoded && send(context)) return true;
-  context.fail(AcceptStatus::kSystemErr);
-  return false;
+  if (xdr_replymsg(writer.handle(), &message) == FALSE) return false;
+  if (encode == nullptr) return true;
+  // A checksum, or a cipher, covers what RPCSEC_GSS sends: it stays in one piece.
+  const bool is_plain = current_->credential().flavor != AuthFlavor::kRpcsecGss;
+  const Procedure& procedure = current_->procedure();
+  const auto* const binding =
+      is_plain ? find_binding(procedure.program, procedure.version, procedure.number) : nullptr;
+  writer.bind(binding != nullptr ? binding->results : 0, is_plain);
+  return SVCAUTH_WRAP(&transport_.auth(), writer.handle(), encode, results) != 0;
 }
 
 // Copies the reply into memory that lives until it was sent: data that RDMA may place apart, and
 // everything else together.
-bool Connection::send(CallContext& context) {
+bool Connection::write(CallContext& context) {
   const Bytes written = reply_writer().written();
   const auto items = reply_writer().items();
   std::size_t size = written.size();
@@ -207,13 +239,12 @@ bool Connection::send(CallContext& context) {
   }
   keep(written.subspan(done));
   lend();
-  context.succeed();
   return true;
 }
 
 void Connection::drop_current() noexcept {
   arguments_.close();
-  if (current_ != nullptr) std::exchange(current_, nullptr)->fail(AcceptStatus::kSystemErr);
+  if (current_ != nullptr) fail(*std::exchange(current_, nullptr));
 }
 
 }  // namespace rpcrdma::tirpc

@@ -4,9 +4,9 @@
 
 #include <rpc/rpc.h>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "rpcrdma/service.h"
@@ -20,8 +20,8 @@ class RdmaServer;
 class Connection {
  public:
   // Null: there is no descriptor for it.
-  static std::unique_ptr<Connection> make(RdmaServer& server, std::string_view peer,
-                                          const SocketAddress& local);
+  static std::unique_ptr<Connection> make(RdmaServer& server, std::uint64_t number,
+                                          std::string_view peer, const SocketAddress& local);
   // Fails the calls that nobody has answered.
   ~Connection();
 
@@ -35,11 +35,10 @@ class Connection {
   bool is_lost() const noexcept { return is_lost_; }
   // Returns whether libtirpc dispatches a call of it, and still needs the transport.
   bool is_busy() const noexcept { return is_busy_; }
-  const std::string& peer() const noexcept { return peer_; }
-  SVCXPRT& handle() noexcept { return transport_.handle(); }
+  std::uint64_t number() const noexcept { return number_; }
 
  private:
-  Connection(RdmaServer& server, std::string_view peer);
+  Connection(RdmaServer& server, std::uint64_t number);
   static Connection& of(SVCXPRT* handle) noexcept { return Transport::of<Connection>(handle); }
   static const TransportOperations kOperations;
   static const TransportControl kControl;
@@ -48,12 +47,15 @@ class Connection {
   xprt_stat status() noexcept;
   bool decode_arguments(xdrproc_t decode, void* arguments);
   bool reply(rpc_msg& message);
-  static bool send(CallContext& context);
+  // Encodes the reply to the current call into the writer of all.
+  bool encode(rpc_msg& message);
+  // Writes the reply into the call's results. False: there is no memory.
+  static bool write(CallContext& context);
   // Ends the call that was taken last, without an answer of the program.
   void drop_current() noexcept;
 
   RdmaServer& server_;
-  const std::string peer_;
+  const std::uint64_t number_;  // CallContext::connection_number()
   Transport transport_;
   int other_end_ = -1;  // of the transport's descriptor, which a program may shut down
   bool is_lost_ = false;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "border.h"
 #include "client.h"
 #include "errors.h"
 #include "libtirpc.h"
@@ -22,19 +23,22 @@ extern "C" {
 RPCRDMA_TIRPC_EXPORT CLIENT* clnt_rdma_create(const char* server, rpcprog_t prog, rpcvers_t vers,
                                               const timeval* timeout) {
   if (server == nullptr) {
-    set_create_error({Errc::kUnknownHost, "making a client", {}, "no server is named"});
+    set_create_error(Errc::kUnknownHost);
     return nullptr;
   }
-  return make_client(server, prog, vers, limit_of(timeout, kConnectTimeout));
+  return make_within_border(
+      [&] { return make_client(server, prog, vers, limit_of(timeout, kConnectTimeout)); });
 }
 
 RPCRDMA_TIRPC_EXPORT SVCXPRT* svc_rdma_create(const char* address) {
-  const auto server = RdmaServer::listen(address != nullptr ? address : settings().listen);
-  if (!server) {
-    report(server.error().message());
-    return nullptr;
-  }
-  return &(*server)->rendezvous();
+  return within_border<SVCXPRT*>(nullptr, [&]() -> SVCXPRT* {
+    const auto server = RdmaServer::listen(address != nullptr ? address : settings().listen);
+    if (!server) {
+      report(server.error().message());
+      return nullptr;
+    }
+    return &(*server)->rendezvous();
+  });
 }
 
 }  // extern "C"

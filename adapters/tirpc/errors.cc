@@ -54,12 +54,12 @@ rpc_err unsent_error(const Error& error) noexcept {
   return call_error(error);
 }
 
-void set_create_error(const Error& error) noexcept {
+void set_create_error(Errc code) noexcept {
   const auto failed = [](clnt_stat status, int number) noexcept {
     get_rpc_createerr().cf_stat = status;
     get_rpc_createerr().cf_error = make(status, number);
   };
-  switch (error.code) {
+  switch (code) {
     case Errc::kUnknownHost:
       return failed(RPC_UNKNOWNHOST, 0);
     case Errc::kBadUrl:

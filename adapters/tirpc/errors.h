@@ -13,7 +13,7 @@ rpc_err call_error(const Error& error) noexcept;
 // The error of one that was not.
 rpc_err unsent_error(const Error& error) noexcept;
 // Makes it the error of the thread's last clnt_create(), for clnt_spcreateerror().
-void set_create_error(const Error& error) noexcept;
+void set_create_error(Errc code) noexcept;
 
 }  // namespace rpcrdma::tirpc
 

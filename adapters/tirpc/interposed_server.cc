@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "border.h"
 #include "libtirpc.h"
 #include "netids.h"
 #include "places.h"
@@ -75,7 +76,7 @@ bool is_of_network(const SVCXPRT& transport) noexcept {
   return address.ss_family == AF_INET || address.ss_family == AF_INET6;
 }
 
-bool is_moved(const SVCXPRT& transport) noexcept {
+bool is_moved(const SVCXPRT& transport) {
   return settings().mode != Mode::kNamed && is_of_network(transport);
 }
 
@@ -89,6 +90,17 @@ bool_t register_both(SVCXPRT& transport, rpcprog_t program, rpcvers_t version, b
   if (!moves) return TRUE;
   const bool is_served = serve_over_rdma(program, version, with_rpcbind);
   return is_served || !is_only ? TRUE : FALSE;
+}
+
+// Leaves a program of libntirpc's alone, and says so if it is to be moved.
+bool is_left_alone() {
+  if (!has_ntirpc()) return false;
+  if (settings().mode != Mode::kNamed && may_report(Topic::kOtherLibrary)) {
+    report(
+        "this program uses libntirpc, which is not libtirpc: it stays with the transports that it "
+        "has. nfs-ganesha has RDMA of its own, for devices");
+  }
+  return true;
 }
 
 std::string url_of(const t_bind* address) {
@@ -107,12 +119,15 @@ RPCRDMA_TIRPC_EXPORT bool_t svc_reg(SVCXPRT* transport, const rpcprog_t program,
   const auto next = [&](const netconfig* with) {
     return RPCRDMA_LIBTIRPC(svc_reg)(transport, program, version, dispatch, with);
   };
-  if (is_ours(transport)) {
-    if (!next(nullptr)) return FALSE;
-    return entry == nullptr || register_everywhere(program, version) ? TRUE : FALSE;
-  }
-  return register_both(*transport, program, version, entry != nullptr,
-                       [&](bool with_rpcbind) { return next(with_rpcbind ? entry : nullptr); });
+  return within_border<bool_t>(FALSE, [&]() -> bool_t {
+    if (is_left_alone()) return next(entry);
+    if (is_ours(transport)) {
+      if (!next(nullptr)) return FALSE;
+      return entry == nullptr || register_everywhere(program, version) ? TRUE : FALSE;
+    }
+    return register_both(*transport, program, version, entry != nullptr,
+                         [&](bool with_rpcbind) { return next(with_rpcbind ? entry : nullptr); });
+  });
 }
 
 RPCRDMA_TIRPC_EXPORT bool_t svc_register(SVCXPRT* transport, u_long program, u_long version,
@@ -122,28 +137,34 @@ RPCRDMA_TIRPC_EXPORT bool_t svc_register(SVCXPRT* transport, u_long program, u_l
   };
   const auto narrow_program = static_cast<rpcprog_t>(program);
   const auto narrow_version = static_cast<rpcvers_t>(version);
-  if (is_ours(transport)) {
-    if (!next(0)) return FALSE;
-    return protocol == 0 || register_everywhere(narrow_program, narrow_version) ? TRUE : FALSE;
-  }
-  return register_both(*transport, narrow_program, narrow_version, protocol != 0,
-                       [&](bool with_rpcbind) { return next(with_rpcbind ? protocol : 0); });
+  return within_border<bool_t>(FALSE, [&]() -> bool_t {
+    if (is_ours(transport)) {
+      if (!next(0)) return FALSE;
+      return protocol == 0 || register_everywhere(narrow_program, narrow_version) ? TRUE : FALSE;
+    }
+    return register_both(*transport, narrow_program, narrow_version, protocol != 0,
+                         [&](bool with_rpcbind) { return next(with_rpcbind ? protocol : 0); });
+  });
 }
 
 RPCRDMA_TIRPC_EXPORT void svc_unreg(const rpcprog_t program, const rpcvers_t version) {
-  unregister(program, version);
+  if (!has_ntirpc()) (void)comes_to_its_end([&] { unregister(program, version); });
   RPCRDMA_LIBTIRPC(svc_unreg)(program, version);
 }
 
 RPCRDMA_TIRPC_EXPORT void svc_unregister(u_long program, u_long version) {
-  unregister(static_cast<rpcprog_t>(program), static_cast<rpcvers_t>(version));
+  (void)comes_to_its_end(
+      [&] { unregister(static_cast<rpcprog_t>(program), static_cast<rpcvers_t>(version)); });
   RPCRDMA_LIBTIRPC(svc_unregister)(program, version);
 }
 
 RPCRDMA_TIRPC_EXPORT SVCXPRT* svc_tli_create(const int descriptor, const netconfig* entry,
                                              const t_bind* address, const u_int send_size,
                                              const u_int receive_size) {
-  if (entry != nullptr && is_rdma(entry->nc_netid)) return svc_rdma_create(url_of(address).c_str());
+  if (entry != nullptr && is_rdma(entry->nc_netid)) {
+    return within_border<SVCXPRT*>(nullptr,
+                                   [&] { return svc_rdma_create(url_of(address).c_str()); });
+  }
   return RPCRDMA_LIBTIRPC(svc_tli_create)(descriptor, entry, address, send_size, receive_size);
 }
 

@@ -6,11 +6,18 @@
 
 namespace rpcrdma::tirpc {
 
+// Returns whether the process has libntirpc, nfs-ganesha's library. It has functions of these names
+// too, for structures of its own, and its programs find ours in front of them.
+inline bool has_ntirpc() noexcept {
+  static const bool has = ::dlsym(RTLD_DEFAULT, "clnt_ncreate_timed") != nullptr;
+  return has;
+}
+
 // Finds libtirpc's function of this name. By its version: glibc still has functions of these names
 // for old programs.
 template <class Function>
 Function* libtirpc(const char* name) noexcept {
-  void* found = ::dlvsym(RTLD_NEXT, name, "TIRPC_0.3.0");
+  void* found = has_ntirpc() ? nullptr : ::dlvsym(RTLD_NEXT, name, "TIRPC_0.3.0");
   if (found == nullptr) found = ::dlsym(RTLD_NEXT, name);
   return reinterpret_cast<Function*>(found);
 }

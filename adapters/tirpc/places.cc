@@ -62,7 +62,10 @@ bool register_program(std::uint32_t program, std::uint32_t version,
 }
 
 void unregister_program(std::uint32_t program, std::uint32_t version) {
-  registrations().erase({program, version});
+  const auto found = registrations().find({program, version});
+  if (found == registrations().end()) return;
+  (void)found->second->end();  // its destructor must not meet the exceptions of that
+  registrations().erase(found);
 }
 
 }  // namespace rpcrdma::tirpc

@@ -5,7 +5,10 @@
 #include <pthread.h>
 #include <rpc/rpc_com.h>
 #include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +16,7 @@
 #include <cstring>
 #include <utility>
 
+#include "border.h"
 #include "settings.h"
 
 namespace rpcrdma::tirpc {
@@ -75,16 +79,21 @@ Expected<RdmaServer*, Error> RdmaServer::listen(const std::string& url) {
 }
 
 RdmaServer::RdmaServer() : MessageService(settings().call_max), transport_(this) {
-  static const int watched = ::pthread_atfork(nullptr, nullptr, [] {
-    if (RdmaServer* const server = current()) server->handle_fork();
-  });
+  static const int watched = ::pthread_atfork(
+      nullptr,
+      [] {
+        if (const RdmaServer* const server = current()) server->note_fork();
+      },
+      [] {
+        if (RdmaServer* const server = current()) server->become_child();
+      });
   (void)watched;
 }
 
 // Connections fail the calls that nobody has answered, for which the server has to be there.
 RdmaServer::~RdmaServer() {
-  lost_.clear();
   connections_.clear();
+  if (child_signal_ >= 0) ::close(child_signal_);
 }
 
 Expected<void, Error> RdmaServer::open(const std::string& url) {
@@ -92,14 +101,11 @@ Expected<void, Error> RdmaServer::open(const std::string& url) {
     auto added = server_->add_listener(url);
     if (!added) return Unexpected<Error>(added.error());
     addresses_.push_back(std::move(*added));
-    // The server may wait on another descriptor now; libtirpc's number for it stays.
-    if (::dup3(server_->wait_fd(), transport_.descriptor(), O_CLOEXEC) < 0) {
-      return Unexpected<Error>(Error{Errc::kNoResources, "listening", url, std::strerror(errno)});
-    }
-    return {};
+    return watch_server(url);  // it may wait on another descriptor now
   }
   ServerOptions options;
   options.provider = settings().provider;
+  options.provider.descriptors_from = FD_SETSIZE;
   options.bulk_size_max = options.long_call_size_max = settings().call_max;
   options.memory_max = settings().memory_max;
   options.connections_max = connections_max();
@@ -107,12 +113,13 @@ Expected<void, Error> RdmaServer::open(const std::string& url) {
   auto server = Server::listen(url, options);
   if (!server) return Unexpected<Error>(server.error());
   if (auto added = server->serve_messages(*this); !added) return added;
-  const int descriptor = ::fcntl(server->wait_fd(), F_DUPFD_CLOEXEC, 0);
+  const int descriptor = ::epoll_create1(EPOLL_CLOEXEC);
   if (descriptor < 0) {
     return Unexpected<Error>(Error{Errc::kNoResources, "listening", url, std::strerror(errno)});
   }
   server_.emplace(std::move(*server));
   addresses_.emplace_back(server_->address());
+  is_of_device_ = server_->provider_name() == "verbs";
   static const TransportOperations operations = {
       .xp_recv = [](SVCXPRT* handle, rpc_msg*) -> bool_t {
         Transport::of<RdmaServer>(handle).serve();
@@ -131,7 +138,27 @@ Expected<void, Error> RdmaServer::open(const std::string& url) {
   transport_.set_local(address);
   transport_.handle().xp_port = address.port();
   transport_.begin(descriptor, operations, control);
+  return watch_server(url);
+}
+
+Expected<void, Error> RdmaServer::watch_server(const std::string& url) {
+  const int wanted = server_->wait_fd(), set = transport_.descriptor();
+  epoll_event entry{};
+  entry.events = EPOLLIN;
+  if (::epoll_ctl(set, EPOLL_CTL_ADD, wanted, &entry) != 0 && errno != EEXIST) {
+    return Unexpected<Error>(Error{Errc::kNoResources, "listening", url, std::strerror(errno)});
+  }
+  if (watched_ >= 0 && watched_ != wanted) (void)::epoll_ctl(set, EPOLL_CTL_DEL, watched_, &entry);
+  watched_ = wanted;
+  gate_is_open_ = true;
   return {};
+}
+
+void RdmaServer::open_gate(bool is_open) noexcept {
+  if (std::exchange(gate_is_open_, is_open) == is_open) return;
+  epoll_event entry{};
+  entry.events = is_open ? EPOLLIN : 0;
+  (void)::epoll_ctl(transport_.descriptor(), EPOLL_CTL_MOD, watched_, &entry);
 }
 
 void RdmaServer::end() {
@@ -140,14 +167,19 @@ void RdmaServer::end() {
 }
 
 void RdmaServer::serve() {
-  if (is_serving_) return;
+  if (is_child_) return note_child();
+  // A loop that a dispatch function runs would find the descriptor readable until that function has
+  // returned, and never sleep.
+  if (is_serving_) return open_gate(false);
   is_serving_ = true;
-  if (is_child_) note_child();
-  progress_while_calls_come();
-  end_lost();
+  (void)comes_to_its_end([this] {
+    progress_while_calls_come();
+    end_lost();
+  });
   is_serving_ = false;
   // A program that destroyed the transport meanwhile wants this object gone.
-  if (is_ending_) process_server().reset();
+  if (is_ending_) return process_server().reset();
+  open_gate(true);
 }
 
 // A peer that makes one call after the other has its next one here before the program's loop has
@@ -176,37 +208,59 @@ void RdmaServer::progress_while_calls_come() {
 
 void RdmaServer::call(CallContext& context) {
   ++calls_;
-  Connection* const connection = is_ending_ ? nullptr : connection_of(context.peer_address());
-  if (connection == nullptr) return context.fail(AcceptStatus::kSystemErr);
-  connection->push(context);
+  Connection* connection = nullptr;
+  const bool is_taken = comes_to_its_end([&] {
+    if (!is_ending_) connection = connection_of(context);
+    if (connection != nullptr) connection->push(context);
+  });
+  if (!is_taken || connection == nullptr) return context.fail(AcceptStatus::kSystemErr);
   // libtirpc takes the calls that come meanwhile behind the one that it dispatches.
   if (!connection->is_busy()) connection->dispatch();
 }
 
-Connection* RdmaServer::connection_of(std::string_view peer) {
-  if (const auto found = connections_.find(peer); found != connections_.end()) {
-    return found->second.get();
+Connection* RdmaServer::connection_of(const CallContext& context) {
+  // Not by the address: peers at two listeners may have the same.
+  const std::uint64_t number = context.connection_number();
+  const auto [found, is_new] = connections_.try_emplace(number);
+  if (!is_new) return found->second.get();
+  (void)comes_to_its_end([&, place = &found->second] {
+    *place =
+        Connection::make(*this, number, context.peer_address(), SocketAddress(addresses_.front()));
+  });
+  if (found->second) return found->second.get();
+  connections_.erase(found);
+  if (may_report(Topic::kNoDescriptor)) {
+    report(
+        fmt::format("a call from {} was refused: this process has no descriptors left; raise its "
+                    "limit (ulimit -n)",
+                    context.peer_address()));
   }
-  auto made = Connection::make(*this, peer, SocketAddress(addresses_.front()));
-  if (!made) {
-    report_once(fmt::format(
-        "a call from {} was refused: this process has no descriptors left; raise its limit", peer));
-    return nullptr;
-  }
-  return connections_.emplace(peer, std::move(made)).first->second.get();
+  return nullptr;
 }
 
-void RdmaServer::handle_event(const ConnectionEvent& event) {
+void RdmaServer::handle_event(const ConnectionEvent& event) noexcept {
+  if (event.kind == ConnectionEvent::Kind::kRefused && may_report(Topic::kRefusal)) {
+    (void)comes_to_its_end([&] {
+      report(
+          fmt::format("{}; RPCRDMA_TIRPC_CONNECTIONS_MAX and the limit of descriptors (ulimit -n) "
+                      "bound the connections",
+                      event.error->message()));
+    });
+  }
   if (event.kind != ConnectionEvent::Kind::kEnded) return;
-  const auto found = connections_.find(event.peer);
+  const auto found = connections_.find(event.number);
   if (found == connections_.end()) return;
   found->second->lose();
-  lost_.push_back(std::move(found->second));
-  connections_.erase(found);
+  has_lost_ = true;
 }
 
 void RdmaServer::end_lost() {
-  std::erase_if(lost_, [](const auto& each) { return !each->is_busy(); });
+  if (!std::exchange(has_lost_, false)) return;
+  std::erase_if(connections_, [this](const auto& each) {
+    if (!each.second->is_lost()) return false;
+    if (each.second->is_busy()) has_lost_ = true;
+    return !each.second->is_busy();
+  });
 }
 
 void RdmaServer::destroy(Connection& connection) {
@@ -214,22 +268,41 @@ void RdmaServer::destroy(Connection& connection) {
     connection.lose();
     return;
   }
-  const auto is_it = [&](const auto& each) { return each.get() == &connection; };
-  if (std::erase_if(lost_, is_it) > 0) return;
-  const auto found = connections_.find(connection.peer());
-  if (found != connections_.end() && is_it(found->second)) connections_.erase(found);
+  connections_.erase(connection.number());
 }
 
-void RdmaServer::note_child() {
-  if (server_->provider_name() != "verbs") return;
-  report_once(
+void RdmaServer::note_fork() const noexcept {
+  if (!is_of_device_ || is_child_ || !may_report(Topic::kFork)) return;
+  report(
+      "this process forks while it listens on an RDMA device, which its child cannot serve. If the "
+      "child is to take its place, as a daemon does, start the program in the foreground (most "
+      "daemons have an option -f or -F), or with RPCRDMA_TIRPC_PROVIDER=siwarp");
+}
+
+// The set behind the rendezvous' descriptor is the parent's too, and what is in it belongs to the
+// parent. The child gets another one, in which a loop finds only that there is something to say. A
+// child that calls exec() runs none.
+void RdmaServer::become_child() noexcept {
+  if (!is_of_device_) return;
+  is_child_ = true;
+  const int own = ::epoll_create1(EPOLL_CLOEXEC);
+  if (child_signal_ >= 0) ::close(child_signal_);
+  child_signal_ = ::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+  epoll_event entry{};
+  entry.events = EPOLLIN;
+  (void)::epoll_ctl(own, EPOLL_CTL_ADD, child_signal_, &entry);
+  if (own < 0) return;
+  (void)::dup3(own, transport_.descriptor(), O_CLOEXEC);
+  ::close(own);
+}
+
+void RdmaServer::note_child() noexcept {
+  if (child_signal_ < 0) return;
+  ::close(std::exchange(child_signal_, -1));
+  report(
       "this process is a child of the one that listens on the RDMA device, and cannot serve it: "
       "RDMA devices do not outlive fork(). Start the program in the foreground (most daemons have "
       "an option -f or -F), or with RPCRDMA_TIRPC_PROVIDER=siwarp");
-}
-
-void RdmaServer::report_once(std::string_view text) {
-  if (!std::exchange(has_reported_, true)) report(text);
 }
 
 }  // namespace rpcrdma::tirpc

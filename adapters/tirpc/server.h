@@ -7,11 +7,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "connection.h"
@@ -39,8 +38,9 @@ class RdmaServer final : public MessageService {
   void end();
 
   void call(CallContext& context) override;  // of MessageService
-  // This process is a child of another, from which it has the server.
-  void handle_fork() noexcept { is_child_ = true; }
+  // Both are called when this process has forked, the second one in the child.
+  void note_fork() const noexcept;
+  void become_child() noexcept;
 
   // SVC_DESTROY of a connection: destroys it, or has libtirpc do so behind the call that it
   // dispatches.
@@ -49,28 +49,35 @@ class RdmaServer final : public MessageService {
  private:
   RdmaServer();
   Expected<void, Error> open(const std::string& url);
-  void handle_event(const ConnectionEvent& event);
+  void handle_event(const ConnectionEvent& event) noexcept;
   // SVC_RECV of the rendezvous: takes what has come, and has libtirpc dispatch it.
   void serve();
   void progress_while_calls_come();
   void end_lost();
-  void note_child();
-  Connection* connection_of(std::string_view peer);
-  void report_once(std::string_view text);
+  void note_child() noexcept;
+  Connection* connection_of(const CallContext& context);
+  // Puts the server's descriptor into the rendezvous' one. Fails if the system refuses that.
+  Expected<void, Error> watch_server(const std::string& url);
+  // Has the rendezvous' descriptor become readable with the server's, or not at all.
+  void open_gate(bool is_open) noexcept;
 
   Transport transport_;
   std::vector<std::string> addresses_;
-  std::map<std::string, std::unique_ptr<Connection>, std::less<>> connections_;
-  std::vector<std::unique_ptr<Connection>> lost_;  // ended by the peer; libtirpc still knows them
+  std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;  // by number
+  bool has_lost_ = false;  // the peers of some have gone; libtirpc still knows these
   std::optional<Server> server_;
+  // The rendezvous' descriptor is an epoll set with the server's one in it.
+  int watched_ = -1;
+  bool gate_is_open_ = false;
   // SVC_RECV of the rendezvous is under way. Calls are dispatched inside of it, and a dispatch
   // function may run a loop of its own, which serves all other transports.
   bool is_serving_ = false;
   bool is_ending_ = false;
   std::uint64_t calls_ = 0, lingered_ = 0;
   std::chrono::steady_clock::time_point rests_until_{};
-  bool has_reported_ = false;
-  bool is_child_ = false;  // of the process that made it
+  bool is_of_device_ = false;  // which no child of this process can use
+  bool is_child_ = false;      // such a child
+  int child_signal_ = -1;      // readable until the child has said so
 };
 
 }  // namespace rpcrdma::tirpc

@@ -2,7 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -78,8 +82,31 @@ const Settings& settings() {
   return made;
 }
 
-void report(std::string_view text) {
-  std::fputs(fmt::format("rpcrdma: {}\n", text).c_str(), stderr);
+void report(std::string_view text) noexcept {
+  std::fprintf(stderr, "rpcrdma: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+bool may_report(Topic topic) noexcept {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::int64_t kLines = 8;  // at once
+  // The time until which the lines of a topic are used up, in minutes since the clock began.
+  static std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(Topic::kFailure) + 1> used;
+  const std::int64_t now =
+      std::chrono::duration_cast<std::chrono::minutes>(Clock::now().time_since_epoch()).count();
+  std::atomic<std::int64_t>& until = used[static_cast<std::size_t>(topic)];
+  std::int64_t before = until.load(std::memory_order_relaxed);
+  std::int64_t after = 0;
+  do {
+    after = std::max(before, now) + 1;
+    if (after > now + kLines) return false;
+  } while (!until.compare_exchange_weak(before, after, std::memory_order_relaxed));
+  return true;
+}
+
+void report_failure(const char* why) noexcept {
+  if (!may_report(Topic::kFailure)) return;
+  std::fprintf(stderr, "rpcrdma: a call or a function of libtirpc has failed in this process: %s\n",
+               why);
 }
 
 }  // namespace rpcrdma::tirpc

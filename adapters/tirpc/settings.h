@@ -35,7 +35,25 @@ struct Settings {
 const Settings& settings();
 
 // Writes a line "rpcrdma: TEXT" to stderr.
-void report(std::string_view text);
+void report(std::string_view text) noexcept;
+
+// Events that peers or programs may cause again and again.
+enum class Topic : std::uint8_t {
+  kOneWayCall,
+  kReplyTooLong,
+  kArgumentsRefused,
+  kNoDescriptor,
+  kLowDescriptor,
+  kRefusal,
+  kFork,
+  kOtherLibrary,
+  kFailure,
+};
+// Returns whether there may be a further line on a topic. Nobody fills a log: of each topic there
+// are some lines, and then one a minute. Callable from any thread.
+bool may_report(Topic topic) noexcept;
+// Reports that an operation has ended early.
+void report_failure(const char* why) noexcept;
 
 }  // namespace rpcrdma::tirpc
 

@@ -73,6 +73,25 @@ signal.pause()
 """
 
 
+# Prints the netid of a client that is made at a port of the program's own, by each of two functions.
+ASKS_AT_A_PORT = """
+import ctypes, socket, struct, sys
+libtirpc = ctypes.CDLL(None)
+host, program, port = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+class Netbuf(ctypes.Structure):
+    _fields_ = [("maxlen", ctypes.c_uint), ("len", ctypes.c_uint), ("buf", ctypes.c_char_p)]
+address = struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(host) + bytes(8)
+number = ctypes.c_int(-1)
+libtirpc.clnttcp_create.restype = libtirpc.clnt_tli_create.restype = libtirpc.getnetconfigent.restype = ctypes.c_void_p
+clients = [libtirpc.clnttcp_create(address, ctypes.c_ulong(program), ctypes.c_ulong(1), ctypes.byref(number), 0, 0)]
+if port:
+    clients.append(libtirpc.clnt_tli_create(-1, ctypes.c_void_p(libtirpc.getnetconfigent(b"tcp")),
+                                            ctypes.byref(Netbuf(16, 16, address)), program, 1, 0, 0))
+for client in clients:
+    print(ctypes.cast(client, ctypes.POINTER(ctypes.c_char_p))[3].decode() if client else None)
+"""
+
+
 def variables_of(*options):
     """The environment in which `rpcrdma run` starts programs, with the sanitizer's runtime in front."""
     printed = subprocess.run([COMMAND, "run", *options, "--print"], capture_output=True, text=True, timeout=BOUND_S,
@@ -295,6 +314,23 @@ class RpcgenTest(Programs):
                                          timeout=BOUND_S, check=False)
                 self.assertEqual(refused.returncode, 1, refused.stderr)
                 self.assertIn(why, refused.stderr)
+
+    def test_port_that_a_program_names_is_the_one_that_it_gets(self):
+        self.serve("sums", SUMS, "--prefer-rdma")
+        ports = {netid: int(address.split(".")[-2]) * 256 + int(address.split(".")[-1])
+                 for netid, address in self.registered()[SUMS, 1].items()}
+        for port, netids in ((0, ["rdma"]), (ports["tcp"], ["tcp", "tcp"]), (ports["rdma"], ["rdma", "rdma"])):
+            with self.subTest(port=port):
+                printed = subprocess.run([sys.executable, "-c", ASKS_AT_A_PORT, ADDRESS, str(SUMS), str(port)],
+                                         env=variables_of("--prefer-rdma"), capture_output=True, text=True, timeout=BOUND_S,
+                                         check=True).stdout
+                self.assertEqual(printed.split(), netids)
+
+    def test_program_of_another_library_is_left_alone(self):
+        done = subprocess.run([COMMAND, "run", "--prefer-rdma", "--", PROGRAMS / "tirpc_other_program"], capture_output=True,
+                              text=True, timeout=BOUND_S, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "its own 7 8\n"))
+        self.assertIn("this program uses libntirpc, which is not libtirpc", done.stderr)
 
     def test_program_that_registers_again_is_found_again(self):
         # Each program of its own, in one process: the second says that the first is done.
