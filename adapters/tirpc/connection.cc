@@ -177,22 +177,22 @@ bool Connection::encode(rpc_msg& message) {
   XdrWriter& writer = reply_writer();
   writer.restart();
   message.rm_xid = xid_;
-  xdrproc_t encode = nullptr;
+  xdrproc_t routine = nullptr;
   caddr_t results = nullptr;
   if (message.rm_reply.rp_stat == MSG_ACCEPTED && message.acpted_rply.ar_stat == SUCCESS) {
     // Behind the header, by what protects the results.
-    encode = std::exchange(message.acpted_rply.ar_results.proc, void_routine());
+    routine = std::exchange(message.acpted_rply.ar_results.proc, void_routine());
     results = std::exchange(message.acpted_rply.ar_results.where, nullptr);
   }
   if (xdr_replymsg(writer.handle(), &message) == FALSE) return false;
-  if (encode == nullptr) return true;
+  if (routine == nullptr) return true;
   // A checksum, or a cipher, covers what RPCSEC_GSS sends: it stays in one piece.
   const bool is_plain = current_->credential().flavor != AuthFlavor::kRpcsecGss;
   const Procedure& procedure = current_->procedure();
   const auto* const binding =
       is_plain ? find_binding(procedure.program, procedure.version, procedure.number) : nullptr;
   writer.bind(binding != nullptr ? binding->results : 0, is_plain);
-  return SVCAUTH_WRAP(&transport_.auth(), writer.handle(), encode, results) != 0;
+  return SVCAUTH_WRAP(&transport_.auth(), writer.handle(), routine, results) != 0;
 }
 
 // Copies the reply into memory that lives until it was sent: data that RDMA may place apart, and

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <pthread.h>
 #include <rpc/rpc_com.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -23,8 +22,8 @@ namespace rpcrdma::tirpc {
 
 namespace {
 
-// Calls that one turn of the program's loop serves at most by lingering.
-constexpr std::uint64_t kLingeredMax = 64;
+// Rounds that one turn of the program's loop serves at most by lingering.
+constexpr int kRoundsMax = 64;
 // The soft limit of descriptors that the adapter asks for.
 constexpr rlim_t kDescriptorsWanted = 65'536;
 
@@ -157,7 +156,7 @@ Expected<void, Error> RdmaServer::watch_server(const std::string& url) {
 void RdmaServer::open_gate(bool is_open) noexcept {
   if (std::exchange(gate_is_open_, is_open) == is_open) return;
   epoll_event entry{};
-  entry.events = is_open ? EPOLLIN : 0;
+  entry.events = is_open ? std::uint32_t{EPOLLIN} : 0U;
   (void)::epoll_ctl(transport_.descriptor(), EPOLL_CTL_MOD, watched_, &entry);
 }
 
@@ -173,7 +172,7 @@ void RdmaServer::serve() {
   if (is_serving_) return open_gate(false);
   is_serving_ = true;
   (void)comes_to_its_end([this] {
-    progress_while_calls_come();
+    progress_while_more_comes();
     end_lost();
   });
   is_serving_ = false;
@@ -183,31 +182,16 @@ void RdmaServer::serve() {
 }
 
 // A peer that makes one call after the other has its next one here before the program's loop has
-// gone to sleep and been woken. So this yields for a short while behind a call, as the library's
-// own loop does (ADR 10). A yield that took long went to a third process, and the next turns do
-// without.
-void RdmaServer::progress_while_calls_come() {
-  constexpr std::chrono::microseconds kLinger{20}, kForeign{1'000}, kRest{10'000};
-  using Clock = std::chrono::steady_clock;
-  std::uint64_t before = calls_;
+// gone to sleep and been woken; and so has the rest of a long message. So this lingers, as the
+// library's own loop does (ADR 10). Other transports get their turn after some rounds.
+void RdmaServer::progress_while_more_comes() {
   server_->progress();
-  if (calls_ == before || Clock::now() < rests_until_) return;
-  for (Clock::time_point end = Clock::now() + kLinger; !is_ending_;) {
-    const Clock::time_point start = Clock::now();
-    if (start >= end) return;
-    ::sched_yield();
-    if (Clock::now() - start > kForeign) rests_until_ = Clock::now() + kRest;
-    before = calls_;
+  for (int round = 0; round < kRoundsMax && !is_ending_ && server_->linger(); ++round) {
     server_->progress();
-    if (calls_ == before) continue;
-    // Other transports get their turn after some calls.
-    if (++lingered_ % kLingeredMax == 0) return;
-    end = Clock::now() + kLinger;
   }
 }
 
 void RdmaServer::call(CallContext& context) {
-  ++calls_;
   Connection* connection = nullptr;
   const bool is_taken = comes_to_its_end([&] {
     if (!is_ending_) connection = connection_of(context);

@@ -5,7 +5,6 @@
 
 #include <rpc/rpc.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,7 +51,7 @@ class RdmaServer final : public MessageService {
   void handle_event(const ConnectionEvent& event) noexcept;
   // SVC_RECV of the rendezvous: takes what has come, and has libtirpc dispatch it.
   void serve();
-  void progress_while_calls_come();
+  void progress_while_more_comes();
   void end_lost();
   void note_child() noexcept;
   Connection* connection_of(const CallContext& context);
@@ -73,8 +72,6 @@ class RdmaServer final : public MessageService {
   // function may run a loop of its own, which serves all other transports.
   bool is_serving_ = false;
   bool is_ending_ = false;
-  std::uint64_t calls_ = 0, lingered_ = 0;
-  std::chrono::steady_clock::time_point rests_until_{};
   bool is_of_device_ = false;  // which no child of this process can use
   bool is_child_ = false;      // such a child
   int child_signal_ = -1;      // readable until the child has said so

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <utility>
 
 #include "posix/reactor.h"
 #include "posix/yielding.h"
@@ -41,6 +42,16 @@ class Waiting {
     if (moved && spin(connections, latest, look)) return;
     moved = false;
     reactor_.block();
+  }
+
+  // The same without the sleep: returns whether it has found anything. Having found nothing, it
+  // does not look again before something has moved.
+  template <class Connections, class Look>
+  bool linger(const Connections& connections, const Connections& latest, bool& moved,
+              const Look& look) {
+    if (!std::exchange(moved, false) || !spin(connections, latest, look)) return false;
+    moved = true;
+    return true;
   }
 
  private:

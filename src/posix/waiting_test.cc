@@ -62,6 +62,21 @@ TEST_F(WaitingTest, FindsNewsByItself) {
   EXPECT_TRUE(moved_);
 }
 
+TEST_F(WaitingTest, LingersOnceForWhatIsNearAndNeverSleeps) {
+  const auto linger = [this](Connection& connection) {
+    return waiting_.linger(std::vector{&connection}, std::vector<Connection*>(), moved_, look);
+  };
+  Connection near{.looks_before_news = 3};
+  EXPECT_TRUE(linger(near));
+  EXPECT_EQ(near.looks, 3);
+  EXPECT_TRUE(moved_);
+  yielding_.give_up(Reactor::now());  // as behind a long yield: it does not pay
+  EXPECT_FALSE(linger(near));
+  EXPECT_EQ(near.looks, 3);
+  EXPECT_FALSE(moved_);
+  EXPECT_FALSE(linger(near)) << "before anything has moved";
+}
+
 TEST_F(WaitingTest, SeesThatAnotherThreadHasSomething) {
   Connection quiet{.looks_before_news = 1000};
   Connection waker{.looks_before_news = 1000};

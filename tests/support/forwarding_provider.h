@@ -79,6 +79,7 @@ class ForwardingProvider : public rdma::Provider {
   Instant now() const noexcept override { return inner_.now(); }
   void arm_timer(std::optional<Instant> when) override { inner_.arm_timer(when); }
   void wait() override { inner_.wait(); }
+  bool linger() override { return inner_.linger(); }
   bool wait_also_for(int descriptor) override { return inner_.wait_also_for(descriptor); }
   void wake() noexcept override { inner_.wake(); }
 

@@ -62,13 +62,13 @@ class SiwarpProvider final : public Provider {
     return shard_.reactor->watch(descriptor, EPOLLIN, bystander_);
   }
   void wait() override {
-    if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) {
-      return;
-    }
-    if (std::exchange(shard_.more_to_receive, false)) return;
-    if (!shard_.senders.empty()) return give_way();
+    if (has_something()) return;
     waiting_.wait(shard_.open, shard_.news, shard_.moved,
                   [](QueuePair& each) { return each.receive_some(); });
+  }
+  bool linger() override {
+    return has_something() || waiting_.linger(shard_.open, shard_.news, shard_.moved,
+                                              [](QueuePair& each) { return each.receive_some(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
   Expected<std::unique_ptr<Provider>, Error> make_shard() override {
@@ -94,6 +94,16 @@ class SiwarpProvider final : public Provider {
     in_turn_.swap(shard_.senders);
     for (QueuePair* each : in_turn_) each->send_more();
     in_turn_.clear();
+  }
+  // Returns whether progress() has something to do, after a peer has had its turn if it is that.
+  bool has_something() {
+    if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) {
+      return true;
+    }
+    if (std::exchange(shard_.more_to_receive, false)) return true;
+    if (shard_.senders.empty()) return false;
+    give_way();
+    return true;
   }
   // Yields to a peer on this core, which reads while the bytes are in the cache. Measured: Reads of
   // 1 MiB at depth 8 go at 0.84 of bare TCP, where without it they jumped between 0.38 and 0.76.

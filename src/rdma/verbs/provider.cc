@@ -71,10 +71,14 @@ class VerbsProvider final : public Provider {
     return shard_.reactor->watch(descriptor, EPOLLIN, bystander_);
   }
   void wait() override {
-    if (born_.elsewhere()) return;
-    if (std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); })) return;
+    if (born_.elsewhere() || has_news()) return;
     waiting_.wait(shard_.all, shard_.news, shard_.moved,
                   [](QueuePair& each) { return each.look(); });
+  }
+  bool linger() override {
+    if (born_.elsewhere()) return false;
+    return has_news() || waiting_.linger(shard_.all, shard_.news, shard_.moved,
+                                         [](QueuePair& each) { return each.look(); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
   Expected<std::unique_ptr<Provider>, Error> make_shard() override {
@@ -82,6 +86,9 @@ class VerbsProvider final : public Provider {
   }
 
  private:
+  bool has_news() const {
+    return std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); });
+  }
   // Visits the queue pairs with something to do, or all: an event of a device does not show in time
   // which one it concerns.
   void visit(bool all) {

@@ -120,6 +120,9 @@ int Server::wait_fd() const noexcept {
 void Server::progress() {
   shards_->progress();
 }
+bool Server::linger() {
+  return shards_->first().loop().linger();
+}
 bool Server::drained() const noexcept {
   return shards_->drained();
 }

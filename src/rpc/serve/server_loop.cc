@@ -62,6 +62,10 @@ void ServerLoop::wait() {
   }
 }
 
+bool ServerLoop::linger() {
+  return provider_ != nullptr && provider_->linger();
+}
+
 int ServerLoop::wait_fd() const noexcept {
   return provider_ != nullptr ? provider_->wait_fd() : reactor_->fd();
 }

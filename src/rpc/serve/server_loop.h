@@ -36,6 +36,7 @@ class ServerLoop {
   // socket.
   void arm_timer(Deadline when);
   void wait();
+  bool linger();  // as Server::linger()
   int wait_fd() const noexcept;
   void wake() noexcept;  // from any thread
 
