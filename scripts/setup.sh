@@ -27,12 +27,12 @@ case ${1:-base} in
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto) ;;
   # The guest and what makes it; gcc-12 made Debian's kernels; a realm.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
-                   gcc-12 libelf-dev iproute2 util-linux git krb5-kdc krb5-admin-server krb5-user) ;;
+                   gcc-12 libelf-dev iproute2 util-linux git krb5-kdc krb5-admin-server krb5-user libtirpc-dev rpcsvc-proto) ;;
   *) echo "usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph|site" >&2; exit 2 ;;
 esac
 
 # Programs of Debian's that tests start, unpacked and not installed: some would be started with the machine.
-if [[ ${1:-} == check ]]; then
+if [[ ${1:-} == check || ${1:-} == lab ]]; then
   programs=(rusers rusersd quota nfs-common nfs-kernel-server)
   unpacked=$(dirname "${BASH_SOURCE[0]}")/../build-programs
   if [[ ! -e $unpacked/complete ]] && mkdir -p "$unpacked/packages"; then

@@ -16,7 +16,8 @@ packages=(
   # what goes to and fro on a mounted file system
   git rsync fio stress-ng bzip2
   # libraries of the host's binaries, which the guest runs
-  libstdc++6 libfmt9 libisal2 libssl3 libsqlite3-0 libmicrohttpd12 libtomlplusplus3 libsystemd0 libtirpc3 libatomic1 libasan8 libubsan1 libtsan2
+  libstdc++6 libfmt9 libisal2 libssl3 libsqlite3-0 libmicrohttpd12 libtomlplusplus3 libsystemd0 libtirpc3 libnsl2 libfuse3-3 libatomic1
+  libasan8 libubsan1 libtsan2
 )
 
 say "user space: mmdebstrap $suite"
