@@ -6,18 +6,27 @@
 
 namespace rpcrdma::tirpc {
 
-// Returns whether the process has libntirpc, nfs-ganesha's library. It has functions of these names
-// too, for structures of its own, and its programs find ours in front of them.
+// Returns libntirpc, nfs-ganesha's library; null: the process does not have it. It has functions of
+// these names too, for structures of its own, and its programs find ours in front of them. Its
+// functions are then those behind ours, although libtirpc's may come first among all objects.
+inline void* ntirpc() noexcept {
+  static void* const handle = []() -> void* {
+    void* const of_its_own = ::dlsym(RTLD_DEFAULT, "clnt_ncreate_timed");
+    Dl_info info{};
+    if (of_its_own == nullptr || ::dladdr(of_its_own, &info) == 0) return nullptr;
+    return ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  }();
+  return handle;
+}
 inline bool has_ntirpc() noexcept {
-  static const bool has = ::dlsym(RTLD_DEFAULT, "clnt_ncreate_timed") != nullptr;
-  return has;
+  return ntirpc() != nullptr;
 }
 
 // Finds libtirpc's function of this name. By its version: glibc still has functions of these names
 // for old programs.
 template <class Function>
 Function* libtirpc(const char* name) noexcept {
-  void* found = has_ntirpc() ? nullptr : ::dlvsym(RTLD_NEXT, name, "TIRPC_0.3.0");
+  void* found = has_ntirpc() ? ::dlsym(ntirpc(), name) : ::dlvsym(RTLD_NEXT, name, "TIRPC_0.3.0");
   if (found == nullptr) found = ::dlsym(RTLD_NEXT, name);
   return reinterpret_cast<Function*>(found);
 }

@@ -288,8 +288,8 @@ class RPCRDMA_EXPORT Provider {
   // come, or wake() was called, even before wait(). The simulator instead advances the time to the
   // next event. May return early.
   virtual void wait() = 0;
-  // Looks for a moment whether wait() would return, as far as that pays, and never sleeps. False, the
-  // default: nothing has come, or it does not pay.
+  // Looks for a moment whether wait() would return, as far as that pays, and never sleeps. False,
+  // the default: nothing has come, or it does not pay.
   virtual bool linger() { return false; }
   // Makes wait() return, and wait_fd() readable, also while this descriptor is readable, until the
   // descriptor is closed. False: this provider cannot do that. Server::add_listener("tcp://…")
