@@ -3,13 +3,16 @@
 #ifndef RPCRDMA_NFS_CLIENT_CALL_MAKER_H_
 #define RPCRDMA_NFS_CLIENT_CALL_MAKER_H_
 
+#include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "nfs/client/connections.h"
 #include "nfs/client/failure.h"
+#include "rpcrdma/call.h"
 #include "rpcrdma/coroutine.h"
 #include "rpcrdma/error.h"
 #include "rpcrdma/oncrpc.h"
@@ -23,6 +26,8 @@ struct CallAs {
   const rpcrdma::AuthSys* credential = nullptr;
   // Becomes true when an answer was lost: an earlier one of these calls may have been executed.
   bool* was_repeated = nullptr;
+  // No call begins later, and waits much longer than that; at most the patience of the call maker.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
 class CallMaker {
@@ -36,13 +41,15 @@ class CallMaker {
 
   std::chrono::nanoseconds patience() const noexcept { return patience_; }
 
-  // `begin(stub)` makes the call, and `take(results)` of it a Result<T>; nothing of the results
-  // outlives that. Both may refer to what the caller keeps until the task has ended.
+  // `begin(stub)`, or `begin(stub, options)`, makes the call, and `take(results)` of it a
+  // Result<T>; nothing of the results outlives that. Both may refer to what the caller keeps until
+  // the task has ended.
   template <class T, class Begin, class Take>
   rpcrdma::Task<Result<T>> call(CallAs as, Begin begin, Take take,
                                 OnLoss on_loss = OnLoss::kRepeat) {
-    const auto deadline = Connections::Clock::now() + patience_;
+    const auto deadline = std::min(Connections::Clock::now() + patience_, as.deadline);
     for (int losses = 0;;) {
+      if (Connections::Clock::now() >= as.deadline) co_return failed({.error = too_late()});
       Connections::Connection* const connection = co_await connections_.pick(as.route, deadline);
       if (connection == nullptr) {
         // One that came up may be gone again.
@@ -53,7 +60,7 @@ class CallMaker {
       std::optional<rpcrdma::Error> error;
       {
         if (as.credential != nullptr) connection->client().identity().use(*as.credential);
-        auto results = co_await begin(connection->nfs());
+        auto results = co_await begun_call(begin, connection->nfs(), as);
         if (results) {
           connection->has_answered();
           co_return take(*results);
@@ -75,6 +82,27 @@ class CallMaker {
   }
 
  private:
+  static rpcrdma::Error too_late() {
+    return {.code = rpcrdma::Errc::kTimedOut,
+            .operation = "a call",
+            .peer = {},
+            .cause = "the time of its request had passed before it began"};
+  }
+  template <class Begin>
+  auto begun_call(Begin& begin, nfs3::NFS_V3_Client& nfs, const CallAs& as) const {
+    if constexpr (std::invocable<Begin&, nfs3::NFS_V3_Client&, const rpcrdma::CallOptions&>) {
+      rpcrdma::CallOptions options;
+      if (as.deadline != std::chrono::steady_clock::time_point::max()) {
+        // A connection over which nothing has come while a call timed out is given up: that takes
+        // more than the last milliseconds of a request.
+        options.timeout = std::clamp<std::chrono::nanoseconds>(
+            as.deadline - Connections::Clock::now(), patience_ / 4, patience_);
+      }
+      return begin(nfs, options);
+    } else {
+      return begin(nfs);
+    }
+  }
   static rpcrdma::Unexpected<Failure> failed(Failure why) {
     return rpcrdma::Unexpected<Failure>(std::move(why));
   }

@@ -127,6 +127,7 @@ class Connections {
   bool is_any_up() const noexcept { return up_count() > 0; }
   // More than one, or one that is made again.
   bool may_go_on() const noexcept { return options_.client.reconnect.enabled || all_.size() > 1; }
+  std::size_t count() const noexcept { return all_.size(); }
   std::size_t server_count() const noexcept { return options_.urls.size(); }
   const rpcrdma::Error& last_error() const noexcept { return last_error_; }
   // Returns why pick() has found none.

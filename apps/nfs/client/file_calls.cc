@@ -40,7 +40,7 @@ bool is_too_busy(const T& reply) {
 
 template <class T, class Begin, class Take>
 FileCalls::Reply<T> FileCalls::call(CallAs as, Begin begin, Take take) {
-  const auto deadline = Turns::Clock::now() + call_maker_.patience();
+  const auto deadline = std::min(Turns::Clock::now() + call_maker_.patience(), as.deadline);
   for (auto pause = kPauseMin;;) {
     auto reply = co_await call_maker_.call<T>(as, begin, take);
     const bool has_no_slot =
@@ -57,33 +57,33 @@ FileCalls::Reply<T> FileCalls::call(CallAs as, Begin begin, Take take) {
 FileCalls::Reply<nfs3::LOOKUP3res> FileCalls::look_up(Args<nfs3::LOOKUP3args> args, CallAs as) {
   const nfs3::LOOKUP3args& named = args;
   co_return co_await call<nfs3::LOOKUP3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_LOOKUP_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_LOOKUP_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::GETATTR3res> FileCalls::get_attributes(Args<nfs3::GETATTR3args> args,
                                                               CallAs as) {
   const nfs3::GETATTR3args& named = args;
   co_return co_await call<nfs3::GETATTR3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_GETATTR_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_GETATTR_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::SETATTR3res> FileCalls::set_attributes(Args<nfs3::SETATTR3args> args,
                                                               CallAs as) {
   const nfs3::SETATTR3args& named = args;
   co_return co_await call<nfs3::SETATTR3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_SETATTR_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_SETATTR_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::ACCESS3res> FileCalls::access(Args<nfs3::ACCESS3args> args, CallAs as) {
   const nfs3::ACCESS3args& named = args;
   co_return co_await call<nfs3::ACCESS3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_ACCESS_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_ACCESS_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::WRITE3res> FileCalls::write(Args<nfs3::WRITE3args> args, CallAs as) {
   const nfs3::WRITE3args& named = args;
   co_return co_await call<nfs3::WRITE3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_WRITE_async(named); },
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_WRITE_async(named, how); },
       [&](nfs3::WRITE3res& reply) -> Result<nfs3::WRITE3res> {
         const auto* const done = reply.resok();
         if (done != nullptr &&
@@ -97,99 +97,99 @@ FileCalls::Reply<nfs3::WRITE3res> FileCalls::write(Args<nfs3::WRITE3args> args, 
 FileCalls::Reply<nfs3::COMMIT3res> FileCalls::commit(Args<nfs3::COMMIT3args> args, CallAs as) {
   const nfs3::COMMIT3args& named = args;
   co_return co_await call<nfs3::COMMIT3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_COMMIT_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_COMMIT_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::CREATE3res> FileCalls::create(Args<nfs3::CREATE3args> args, CallAs as) {
   const nfs3::CREATE3args& named = args;
   co_return co_await call<nfs3::CREATE3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_CREATE_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_CREATE_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::MKDIR3res> FileCalls::make_directory(Args<nfs3::MKDIR3args> args,
                                                             CallAs as) {
   const nfs3::MKDIR3args& named = args;
   co_return co_await call<nfs3::MKDIR3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_MKDIR_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_MKDIR_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::SYMLINK3res> FileCalls::make_symbolic_link(Args<nfs3::SYMLINK3args> args,
                                                                   CallAs as) {
   const nfs3::SYMLINK3args& named = args;
   co_return co_await call<nfs3::SYMLINK3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_SYMLINK_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_SYMLINK_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::MKNOD3res> FileCalls::make_node(Args<nfs3::MKNOD3args> args, CallAs as) {
   const nfs3::MKNOD3args& named = args;
   co_return co_await call<nfs3::MKNOD3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_MKNOD_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_MKNOD_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::REMOVE3res> FileCalls::remove(Args<nfs3::REMOVE3args> args, CallAs as) {
   const nfs3::REMOVE3args& named = args;
   co_return co_await call<nfs3::REMOVE3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_REMOVE_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_REMOVE_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::RMDIR3res> FileCalls::remove_directory(Args<nfs3::RMDIR3args> args,
                                                               CallAs as) {
   const nfs3::RMDIR3args& named = args;
   co_return co_await call<nfs3::RMDIR3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_RMDIR_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_RMDIR_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::RENAME3res> FileCalls::rename(Args<nfs3::RENAME3args> args, CallAs as) {
   const nfs3::RENAME3args& named = args;
   co_return co_await call<nfs3::RENAME3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_RENAME_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_RENAME_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::LINK3res> FileCalls::link(Args<nfs3::LINK3args> args, CallAs as) {
   const nfs3::LINK3args& named = args;
   co_return co_await call<nfs3::LINK3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_LINK_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_LINK_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::READDIR3res> FileCalls::read_directory(Args<nfs3::READDIR3args> args,
                                                               CallAs as) {
   const nfs3::READDIR3args& named = args;
   co_return co_await call<nfs3::READDIR3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_READDIR_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_READDIR_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::READDIRPLUS3res> FileCalls::read_directory_plus(
     Args<nfs3::READDIRPLUS3args> args, CallAs as) {
   const nfs3::READDIRPLUS3args& named = args;
   co_return co_await call<nfs3::READDIRPLUS3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_READDIRPLUS_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_READDIRPLUS_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::FSSTAT3res> FileCalls::space(Args<nfs3::FSSTAT3args> args, CallAs as) {
   const nfs3::FSSTAT3args& named = args;
   co_return co_await call<nfs3::FSSTAT3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_FSSTAT_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_FSSTAT_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::FSINFO3res> FileCalls::server_limits(Args<nfs3::FSINFO3args> args,
                                                             CallAs as) {
   const nfs3::FSINFO3args& named = args;
   co_return co_await call<nfs3::FSINFO3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_FSINFO_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_FSINFO_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<nfs3::PATHCONF3res> FileCalls::name_limits(Args<nfs3::PATHCONF3args> args,
                                                             CallAs as) {
   const nfs3::PATHCONF3args& named = args;
   co_return co_await call<nfs3::PATHCONF3res>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_PATHCONF_async(named); }, kWhole);
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_PATHCONF_async(named, how); }, kWhole);
 }
 
 FileCalls::Reply<LinkReply> FileCalls::read_link(Args<nfs3::READLINK3args> args, CallAs as) {
   const nfs3::READLINK3args& named = args;
   std::vector<std::byte> place(nfs3::NFS3_PATH_MAX);
   co_return co_await call<LinkReply>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_READLINK_async(named, place); },
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_READLINK_async(named, place, how); },
       [](auto& reply) -> Result<LinkReply> {
         LinkReply taken{.status = reply.status()};
         if (const auto* const found = reply.resok()) {
@@ -206,7 +206,7 @@ FileCalls::Reply<ReadReply> FileCalls::read(Args<nfs3::READ3args> args, rpcrdma:
                                             CallAs as) {
   const nfs3::READ3args& named = args;
   co_return co_await call<ReadReply>(
-      as, [&](auto& nfs) { return nfs.NFSPROC3_READ_async(named, into); },
+      as, [&](auto& nfs, auto& how) { return nfs.NFSPROC3_READ_async(named, into, how); },
       [&](auto& reply) -> Result<ReadReply> {
         ReadReply taken{.status = reply.status()};
         if (const auto* const refused = reply.resfail()) {
