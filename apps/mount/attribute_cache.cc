@@ -51,8 +51,7 @@ void AttributeCache::keep(const nfs3::fattr3& found, bool is_own_change, Time no
 }
 
 bool AttributeCache::take(const nfs3::fattr3& found, Point begun, Time now) {
-  const bool is_overtaken = begun < last_change_ || changes_under_way_ > 0 || now < taken_;
-  if (is_overtaken) return false;
+  if (is_overtaken(begun) || now < taken_) return false;
   keep(found, false, now);
   return true;
 }
@@ -64,7 +63,7 @@ AttributeCache::Point AttributeCache::begin_change() noexcept {
   return last_change_;
 }
 
-void AttributeCache::end_change(const nfs3::wcc_data* change, Point begun, Time now) {
+bool AttributeCache::end_change(const nfs3::wcc_data* change, Point begun, Time now) {
   --changes_under_way_;
   const bool was_alone = begun == last_change_ && changes_under_way_ == 0;
   last_change_ = next_in_order();
@@ -79,6 +78,7 @@ void AttributeCache::end_change(const nfs3::wcc_data* change, Point begun, Time 
   } else {
     is_fresh_ = false;  // the order in which the server made our changes is unknown
   }
+  return was_alone;
 }
 
 }  // namespace mounts

@@ -46,7 +46,12 @@ class AttributeCache {
 
   // A call that changes the file begins. It ends with its consistency data, if it has any.
   Point begin_change() noexcept;
-  void end_change(const nfs3::wcc_data* change, Point begun, Time now);
+  // Returns whether no other change of ours was under way between the two.
+  bool end_change(const nfs3::wcc_data* change, Point begun, Time now);
+  // Returns whether one of our changes may be newer than the reply of a call that began there.
+  bool is_overtaken(Point begun) const noexcept {
+    return begun < last_change_ || changes_under_way_ > 0;
+  }
 
   void expire() noexcept { is_fresh_ = false; }
   // Grows with each change elsewhere, and with each of ours that may hide one.

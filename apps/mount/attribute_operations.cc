@@ -43,18 +43,18 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::get(Hold node, Wh
 Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
                                                                    nfs3::sattr3 attributes,
                                                                    Who who) {
-  const bool sets_size = attributes.size.size() != nullptr;
-  if (sets_size) {
-    const auto additions = [&] { return node->writes != nullptr ? node->writes->additions() : 0; };
-    const std::uint64_t before = additions();
-    co_await files_.wait_until_clean(tree_.nodes().find(node->id));
-    // The kernel has given this up, or it would have let nobody write: it would cut these bytes.
-    if (additions() != before) co_return failed(ETIMEDOUT);
-    ++node->own_writes;
-  } else {
-    // Bytes that come later would set the times anew.
-    co_await files_.wait_until_written(tree_.nodes().find(node->id));
+  if (attributes.size.size() != nullptr) {
+    auto cut = co_await files_.set_size(tree_.nodes().find(node->id), std::move(attributes), who);
+    if (!cut) co_return failed(cut.error());
+    if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
+      co_return shown(*node, *fresh);
+    }
+    auto asked = co_await tree_.ask_attributes(*node, who);
+    if (!asked) co_return failed(asked.error());
+    co_return shown(*node, *asked);
   }
+  // Bytes that come later would set the times anew.
+  co_await files_.wait_until_written(tree_.nodes().find(node->id));
   const nfs3::SETATTR3args args{node->handle, std::move(attributes), {}};
   const auto begun = node->attributes.begin_change();
   auto reply = co_await tree_.calls().set_attributes(args, who.as());
@@ -63,7 +63,6 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
   if (reply && reply->resfail() != nullptr) change = &reply->resfail()->obj_wcc;
   node->attributes.end_change(change, begun, Tree::now());
   node->access.clear();
-  if (sets_size) ++node->own_writes;
   if (!reply) co_return failed(error_of(reply.error()));
   if (reply->resok() == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
   if (const auto* const now = reply->resok()->obj_wcc.after.attributes()) {

@@ -14,8 +14,40 @@ constexpr std::uint32_t kNamesSize = 16U << 10U;  // bytes of names in a reply w
 
 DirectoryOperations::DirectoryId DirectoryOperations::open(Hold node) {
   const DirectoryId id{++last_};
+  ++node->opened;
   directories_[id].node = std::move(node);
   return id;
+}
+
+void DirectoryOperations::release(DirectoryId id) {
+  const auto found = directories_.find(id);
+  if (found == directories_.end()) return;
+  --found->second.node->opened;
+  if (found->second.has_use) uses_.erase(found->second.use);
+  directories_.erase(found);
+}
+
+std::size_t DirectoryOperations::names_in_memory() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& [id, each] : directories_) sum += each.reader.names_in_memory();
+  return sum;
+}
+
+// Programs may open as many directories as they may have descriptors.
+void DirectoryOperations::take_memory_of_others(DirectoryId id, OpenDirectory& directory) {
+  if (directory.has_use) uses_.erase(directory.use);
+  directory.use = uses_.insert(uses_.end(), id);
+  directory.has_use = true;
+  for (auto each = uses_.begin(); each != uses_.end() && uses_.size() > kWithMemoryMax;) {
+    OpenDirectory& other = directories_.at(*each);
+    if (other.is_busy || *each == id) {
+      ++each;
+      continue;
+    }
+    other.reader.give_memory_back();
+    other.has_use = false;
+    each = uses_.erase(each);
+  }
 }
 
 int DirectoryOperations::take_refusal(OpenDirectory& directory, nfs3::nfsstat3 status) {
@@ -87,6 +119,10 @@ Task<int> DirectoryOperations::ask(DirectoryId id, DirectoryReader::Ask wanted, 
 Entry DirectoryOperations::entry_of(OpenDirectory& directory, const DirectoryReader::Entry& entry) {
   if (!entry.handle || entry.name == "." || entry.name == "..") return {};
   Node& parent = *directory.node;
+  // Without its node the kernel has the name alone, and looks it up if it needs more.
+  if (tree_.nodes().is_nearly_full()) return {};
+  // A change of ours may have taken the name away since the page was sent.
+  if (parent.attributes.is_overtaken(directory.page_begun)) return {};
   Hold node = tree_.nodes().find_or_add(*entry.handle, *entry.attributes);
   if (node->id == parent.id || node->id == kRootNode) return {};
   // A page may lie here for as long as the kernel wants: our changes since then are newer.
@@ -96,7 +132,7 @@ Entry DirectoryOperations::entry_of(OpenDirectory& directory, const DirectoryRea
   // The kernel takes the size that it is shown, and appends behind it: it rather asks again.
   if (!is_newest && fresh == nullptr) return {};
   const nfs3::fattr3 shown = is_newest ? *entry.attributes : *fresh;
-  return tree_.entry_of(std::move(node), parent, entry.name, shown);
+  return tree_.entry_of(std::move(node), parent, entry.name, shown, true);
 }
 
 Task<Outcome<void>> DirectoryOperations::read(DirectoryId id, std::uint64_t offset, bool with_nodes,
@@ -106,6 +142,7 @@ Task<Outcome<void>> DirectoryOperations::read(DirectoryId id, std::uint64_t offs
   // The kernel reads a directory by one program at a time.
   if (std::exchange(at->second.is_busy, true)) co_return failed(EBUSY);
   int error = 0;
+  take_memory_of_others(id, at->second);
   at->second.reader.seek(offset);
   for (bool is_any = false;;) {
     OpenDirectory& directory = at->second;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <string>
 
@@ -24,6 +25,8 @@ class NameSink {
 class DirectoryOperations {
  public:
   enum class DirectoryId : std::uint64_t {};
+  // So many of those that are open keep a page and the names that were given; others ask again.
+  static constexpr std::size_t kWithMemoryMax = 32;
 
   explicit DirectoryOperations(Tree& tree) : tree_(tree) {}
 
@@ -31,12 +34,15 @@ class DirectoryOperations {
   // Reads names behind the kernel's offset; `with_nodes`: with all that is known of their files.
   Task<Outcome<void>> read(DirectoryId id, std::uint64_t offset, bool with_nodes, NameSink& sink,
                            Who who);
-  void release(DirectoryId id) { directories_.erase(id); }
+  void release(DirectoryId id);
   std::size_t open_count() const noexcept { return directories_.size(); }
+  std::size_t names_in_memory() const noexcept;
 
  private:
   struct OpenDirectory {
     Hold node;
+    std::list<DirectoryId>::iterator use{};  // in uses_
+    bool has_use = false;
     DirectoryReader reader;
     AttributeCache::Point page_begun{};  // where the call of the page at hand began
     Time page_time{};                    // when it was answered
@@ -49,8 +55,10 @@ class DirectoryOperations {
   int take(OpenDirectory& directory, nfs3::READDIR3res& reply, AttributeCache::Point begun);
   int take_refusal(OpenDirectory& directory, nfs3::nfsstat3 status);
   Entry entry_of(OpenDirectory& directory, const DirectoryReader::Entry& entry);
+  void take_memory_of_others(DirectoryId id, OpenDirectory& directory);
 
   Tree& tree_;
+  std::list<DirectoryId> uses_;  // those with memory, by their last use
   std::map<DirectoryId, OpenDirectory> directories_;
   std::uint64_t last_ = 0;
 };

@@ -97,6 +97,18 @@ int DirectoryReader::restart() noexcept {
   return 0;
 }
 
+void DirectoryReader::give_memory_back() noexcept {
+  entries_ = {};
+  at_ = 0;
+  given_ = {};
+  has_all_given_ = skips_given_ = false;
+  has_page_ = is_last_ = false;
+  next_.cookie = offset_;
+  mark_ = 0;
+  steps_ = 0;
+  steps_max_ = 1;
+}
+
 const DirectoryReader::Entry* DirectoryReader::next() {
   while (skips_given_ && at_ < entries_.size() && given_.contains(hash_of(entries_[at_].name))) {
     ++at_;

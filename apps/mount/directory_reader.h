@@ -50,6 +50,10 @@ class DirectoryReader {
   // The server does not know the cookie, or the verifier. Returns 0 if wanted() begins anew.
   int restart() noexcept;
 
+  // Drops what is only kept to save calls, and to go on behind cookies that the server has lost.
+  void give_memory_back() noexcept;
+  std::size_t names_in_memory() const noexcept { return entries_.size() + given_.size(); }
+
   // Returns the next entry; null: the page is used up. give() passes it on.
   const Entry* next();
   void give();

@@ -17,6 +17,7 @@ using nfs3::nfsstat3;
 
 constexpr std::size_t kWritesMax = 16;           // of one file at a time
 constexpr std::size_t kSmallWrite = 64U << 10U;  // bytes that are copied to those before them
+constexpr int kAttemptsMax = 8;                  // at a file that others change all the time
 constexpr int kOpenToExecute = 040;              // the kernel's FMODE_EXEC
 
 // Content that is read belongs to a version of the file, and to what was written here.
@@ -36,11 +37,10 @@ OpenFile* FileOperations::find(FileId id) {
 FileOperations::FileId FileOperations::add(Hold node, Who who) {
   const FileId id{++last_file_};
   ++node->opened;
-  const auto blocks = static_cast<std::uint32_t>(std::min<std::size_t>(
-      tree_.buffers().count() / 2, (16U << 20U) / tree_.server().read_size()));
-  const auto made =
-      files_.try_emplace(id, std::move(node),
-                         std::min<std::uint64_t>(kTransferMax, tree_.server().read_size()), blocks);
+  const auto blocks = static_cast<std::uint32_t>(
+      std::min<std::size_t>(tree_.buffers().count() / 2, (16U << 20U) / tree_.read_size()));
+  const auto made = files_.try_emplace(
+      id, std::move(node), std::min<std::uint64_t>(kTransferMax, tree_.read_size()), blocks);
   made.first->second.uid = who.uid;
   const Node& opened = *made.first->second.node;
   if (opened.writes != nullptr) made.first->second.errors_reported = opened.writes->reported();
@@ -75,22 +75,58 @@ Task<Outcome<FileOperations::Opened>> FileOperations::open(Hold node, int flags,
     }
   }
   if ((flags & O_TRUNC) != 0) {
-    co_await wait_until_clean(tree_.nodes().find(node->id));
-    nfs3::SETATTR3args args{node->handle, {}, {}};
-    args.new_attributes.size.set_size(0);
-    const auto begun = node->attributes.begin_change();
-    auto reply = co_await tree_.calls().set_attributes(args, who.as());
-    const auto* const done = reply ? reply->resok() : nullptr;
-    node->attributes.end_change(done != nullptr ? &done->obj_wcc : nullptr, begun, Tree::now());
-    ++node->own_writes;
-    if (!reply) co_return failed(error_of(reply.error()));
-    if (done == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
+    nfs3::sattr3 empty;
+    empty.size.set_size(0);
+    auto cut = co_await set_size(tree_.nodes().find(node->id), std::move(empty), who);
+    if (!cut) co_return failed(cut.error());
   }
   Opened opened;
   const std::uint64_t version = node->attributes.version();
   opened.is_unchanged = std::exchange(node->kernel_version, version) == version;
   opened.id = add(std::move(node), who);
   co_return opened;
+}
+
+// The server compares the time of the last change with the one that it is given. So a call that
+// comes late, when its program has long been answered, cuts none of the bytes that came since.
+Task<Outcome<void>> FileOperations::set_size(Hold node, nfs3::sattr3 attributes, Who who) {
+  const auto additions = [&] { return node->writes != nullptr ? node->writes->additions() : 0; };
+  const std::uint64_t before = additions();
+  const std::uint64_t size = *attributes.size.size();
+  co_await wait_until_clean(tree_.nodes().find(node->id));
+  ++node->own_writes;
+  for (int i = 0; i < kAttemptsMax; ++i) {
+    nfs3::SETATTR3args args{node->handle, attributes, {}};
+    const nfs3::fattr3* known = node->attributes.fresh(Tree::now());
+    if (known == nullptr) {
+      auto asked = co_await tree_.ask_attributes(*node, who);
+      if (!asked) co_return failed(asked.error());
+      args.guard.set_obj_ctime(asked->ctime);
+    } else {
+      args.guard.set_obj_ctime(known->ctime);
+    }
+    // The kernel has given this up, or it would have let nobody write: it would cut these bytes.
+    if (additions() != before || Tree::now() >= who.deadline) co_return failed(ETIMEDOUT);
+    bool was_repeated = false;
+    const auto begun = node->attributes.begin_change();
+    auto reply = co_await tree_.calls().set_attributes(args, who.as(&was_repeated));
+    const nfs3::wcc_data* change = nullptr;
+    if (reply && reply->resok() != nullptr) change = &reply->resok()->obj_wcc;
+    if (reply && reply->resfail() != nullptr) change = &reply->resfail()->obj_wcc;
+    node->attributes.end_change(change, begun, Tree::now());
+    node->access.clear();
+    ++node->own_writes;
+    if (!reply) co_return failed(error_of(reply.error()));
+    if (reply->resok() != nullptr) co_return Outcome<void>();
+    if (reply->status() != nfsstat3::NFS3ERR_NOT_SYNC) {
+      co_return failed(tree_.refusal(*node, reply->status()));
+    }
+    // Somebody else has changed the file, or an earlier one of these calls has.
+    auto now = co_await tree_.ask_attributes(*node, who);
+    if (!now) co_return failed(now.error());
+    if (was_repeated && now->size == size) co_return Outcome<void>();
+  }
+  co_return failed(EIO);
 }
 
 FileOperations::Opened FileOperations::open_made(Hold node, Who who) {
@@ -146,7 +182,7 @@ Task<FileOperations::ReadResult> FileOperations::read_whole(Hold node, std::uint
   while (result.count < into.size()) {
     const auto rest =
         into.subspan(result.count)
-            .first(std::min<std::size_t>(into.size() - result.count, tree_.server().read_size()));
+            .first(std::min<std::size_t>(into.size() - result.count, tree_.read_size()));
     const nfs3::READ3args args{node->handle, offset + result.count,
                                static_cast<std::uint32_t>(rest.size())};
     const auto begun = AttributeCache::now_in_order();
@@ -213,12 +249,13 @@ int FileOperations::give_blocks(OpenFile& file, std::uint64_t offset, std::size_
     if (block->count < file.ahead.block_size()) break;  // the file ends there
   }
   sink.give(pieces);
+  tree_.statistics().bytes_read += at - offset;
   file.ahead.note_used(offset, at);
   return 0;
 }
 
 Task<Outcome<void>> FileOperations::read(FileId id, std::uint64_t offset, std::size_t size,
-                                         ReadSink& sink) {
+                                         ReadSink& sink, Who who) {
   OpenFile* file = find(id);
   if (file == nullptr) co_return failed(EBADF);
   Hold node = tree_.nodes().find(file->node->id);
@@ -239,8 +276,8 @@ Task<Outcome<void>> FileOperations::read(FileId id, std::uint64_t offset, std::s
     co_await node->news;
   }
   const auto credential = file->credential;
-  const Who who{file->uid, credential ? &*credential : nullptr};
-  co_return co_await read_alone(std::move(node), offset, size, who, sink);
+  const Who own{file->uid, credential ? &*credential : nullptr, who.deadline};
+  co_return co_await read_alone(std::move(node), offset, size, own, sink);
 }
 
 Task<Outcome<void>> FileOperations::read_alone(Hold node, std::uint64_t offset, std::size_t size,
@@ -252,6 +289,7 @@ Task<Outcome<void>> FileOperations::read_alone(Hold node, std::uint64_t offset, 
   if (result.error != 0) co_return failed(result.error);
   const std::array<rpcrdma::Bytes, 1> pieces{rpcrdma::Bytes(into.first(result.count))};
   sink.give(pieces);
+  tree_.statistics().bytes_read += result.count;
   co_return Outcome<void>();
 }
 
@@ -269,9 +307,11 @@ Task<Outcome<void>> FileOperations::write(FileId id, std::uint64_t offset, Buffe
   dirty_.try_emplace(node.id, tree_.nodes().find(node.id));
   if (file->credential) writers_[node.id] = *file->credential;
   ++node.own_writes;
+  tree_.statistics().bytes_written += size;
   const auto data = rpcrdma::Bytes(buffer.memory()).subspan(begin, size);
   if (size > kSmallWrite || !node.writes->append(offset, data)) {
-    node.writes->add(offset, std::move(buffer), begin, size);
+    node.writes->add(offset, std::move(buffer), begin, size,
+                     Tree::now() + tree_.server().call_maker().patience());
   }
   begin_writes(node, file->who());
   if (is_short_of_room()) make_room();
@@ -279,16 +319,24 @@ Task<Outcome<void>> FileOperations::write(FileId id, std::uint64_t offset, Buffe
 }
 
 void FileOperations::begin_writes(Node& node, Who who) {
+  bool has_failed = false;
   while (node.writes->under_way() < kWritesMax) {
     WriteBehind::Piece* const piece = node.writes->begin_write();
-    if (piece == nullptr) return;
-    const auto data = piece->data().first(
-        std::min<std::size_t>(piece->data().size(), tree_.server().write_size()));
+    if (piece == nullptr) break;
+    if (piece->deadline <= Tree::now()) {
+      node.writes->fail_write(*piece, ETIMEDOUT);
+      has_failed = true;
+      continue;
+    }
+    const auto data =
+        piece->data().first(std::min<std::size_t>(piece->data().size(), tree_.write_size()));
     const nfs3::WRITE3args args{node.handle, piece->offset + piece->done,
                                 static_cast<std::uint32_t>(data.size()), nfs3::stable_how::UNSTABLE,
                                 data};
+    who.deadline = piece->deadline;
     tree_.turns().begin(write_piece(tree_.nodes().find(node.id), *piece, args, who));
   }
+  if (has_failed) node.news.notify(tree_.turns());
 }
 
 Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args,
@@ -296,7 +344,7 @@ Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs
   // The program's credential may be gone before its bytes are.
   const auto writer = writers_.find(node->id);
   const auto credential = writer != writers_.end() ? std::optional(writer->second) : std::nullopt;
-  const Who own{who.uid, credential ? &*credential : nullptr};
+  const Who own{who.uid, credential ? &*credential : nullptr, who.deadline};
   const auto begun = node->attributes.begin_change();
   auto reply = co_await tree_.calls().write(args, own.as());
   node->attributes.end_change(reply ? nfs::file_change(*reply) : nullptr, begun, Tree::now());
@@ -304,6 +352,7 @@ Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs
   if (!reply) {
     node->writes->fail_write(piece, error_of(reply.error()));
   } else if (const auto* const done = reply->resok()) {
+    last_written_ = Tree::now();
     const bool is_stable = done->committed != nfs3::stable_how::UNSTABLE;
     node->writes->end_write(piece, done->count, is_stable, done->verf);
   } else {

@@ -44,7 +44,9 @@ class FileOperations {
   // append. It is false at the second time, so that a file which others write all the time opens.
   bool has_unknown_end(FileId id, int thread);
 
-  Task<Outcome<void>> read(FileId id, std::uint64_t offset, std::size_t size, ReadSink& sink);
+  // The calls are in the name of the program that opened the file; `who` has their deadline.
+  Task<Outcome<void>> read(FileId id, std::uint64_t offset, std::size_t size, ReadSink& sink,
+                           Who who = {});
   // Takes bytes that are in a buffer, which it may keep.
   Task<Outcome<void>> write(FileId id, std::uint64_t offset, Buffer& buffer, std::size_t begin,
                             std::size_t size);
@@ -54,6 +56,10 @@ class FileOperations {
   Task<Outcome<void>> flush(FileId id);
   // Ends the last use of an open file.
   Task<void> release(FileId id);
+
+  // Sets a size, and whatever else there is to set, once the server has all bytes for good. A file
+  // that was written meanwhile keeps its bytes: then this fails with ETIMEDOUT.
+  Task<Outcome<void>> set_size(Hold node, nfs3::sattr3 attributes, Who who);
 
   Task<void> wait_until_written(Hold node);
   Task<void> wait_until_clean(Hold node);
@@ -69,6 +75,7 @@ class FileOperations {
   void buffer_returned() { returned_.notify(tree_.turns()); }
 
   std::size_t open_count() const noexcept { return files_.size(); }
+  Time last_written() const noexcept { return last_written_; }  // bytes, by the server
   std::size_t dirty_count() const noexcept { return dirty_.size(); }
 
  private:
@@ -99,6 +106,7 @@ class FileOperations {
   std::map<FileId, OpenFile> files_;
   std::set<FileId> reading_;  // files that may have blocks
   std::uint64_t last_file_ = 0;
+  Time last_written_{};
   bool has_lost_bytes_ = false;                 // of which no program knows
   std::map<NodeId, Hold> dirty_;                // nodes with bytes that the server may lose
   std::map<NodeId, rpcrdma::AuthSys> writers_;  // credentials of their writers

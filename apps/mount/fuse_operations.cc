@@ -206,7 +206,7 @@ void get_attributes(fuse_req_t handle, fuse_ino_t number, fuse_file_info* /*file
     if (!node) co_return ESTALE;
     auto found = co_await session.attributes().get(std::move(node), request.who());
     if (!found) co_return found.error();
-    request.attributes(stat_of(found->attributes), in_seconds(found->left));
+    request.attributes(session.shown(found->attributes), in_seconds(found->left));
     co_return 0;
   });
 }
@@ -251,7 +251,7 @@ void set_attributes(fuse_req_t handle, fuse_ino_t number, struct stat* wanted, i
     if (const int error = changes_of(values, which, changes); error != 0) co_return error;
     auto now = co_await session.attributes().set(std::move(node), changes, request.who());
     if (!now) co_return now.error();
-    request.attributes(stat_of(now->attributes), in_seconds(now->left));
+    request.attributes(session.shown(now->attributes), in_seconds(now->left));
     co_return 0;
   });
 }
@@ -375,7 +375,8 @@ void read_file(fuse_req_t handle, fuse_ino_t /*number*/, std::size_t size, off_t
   const FileId id{file->fh};
   session.serve(handle, [&session, id, size, offset](Request& request) -> Task<int> {
     Answer sink(request);
-    auto done = co_await session.files().read(id, static_cast<std::uint64_t>(offset), size, sink);
+    auto done = co_await session.files().read(id, static_cast<std::uint64_t>(offset), size, sink,
+                                              request.who());
     co_return done ? 0 : done.error();
   });
 }

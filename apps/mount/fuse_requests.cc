@@ -17,6 +17,7 @@ namespace {
 constexpr Clock::duration kLookEvery = std::chrono::milliseconds(100);
 constexpr std::uint64_t kSigKillBit = 1U << 8U;
 constexpr unsigned long kExiting = 0x4;  // PF_EXITING of the kernel
+constexpr int kShareLeft = 8;            // of its time, for a request that was read late
 constexpr int kFlagsField = 6;           // of /proc/TID/stat, behind the name in parentheses
 
 // Returns whether SIGKILL is pending for the thread, or for its process.
@@ -105,10 +106,13 @@ rpcrdma::AuthSys Requests::credential_of(fuse_req_t handle) {
   return credential;
 }
 
-Request& Requests::add(fuse_req_t handle) {
+Request& Requests::add(fuse_req_t handle, Time begun) {
+  // The list is in the order of the deadlines.
+  const Time least = all_.empty() ? Time::min() : all_.back().deadline_;
   Request& request = all_.emplace_back(handle);
   request.at_ = std::prev(all_.end());
-  request.deadline_ = Clock::now() + patience_;
+  ++total_;
+  request.deadline_ = std::max({begun + patience_, Clock::now() + patience_ / kShareLeft, least});
   request.thread_ = ::fuse_req_ctx(handle)->pid;
   request.uid_ = ::fuse_req_ctx(handle)->uid;
   if (speaks_for_programs_) request.credential_ = credential_of(handle);

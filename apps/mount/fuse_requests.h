@@ -34,7 +34,7 @@ class Request {
 
   bool is_answered() const noexcept { return handle_ == nullptr; }
   int thread() const noexcept { return thread_; }
-  Who who() const { return {uid_, credential_ ? &*credential_ : nullptr}; }
+  Who who() const { return {uid_, credential_ ? &*credential_ : nullptr, deadline_}; }
 
   bool fail(int error);  // 0 answers with success and no data
   bool entry(const fuse_entry_param& entry);
@@ -66,13 +66,15 @@ class Requests {
   Requests(Clock::duration patience, bool speaks_for_programs)
       : patience_(patience), speaks_for_programs_(speaks_for_programs) {}
 
-  Request& add(fuse_req_t handle);
+  // `begun`: since when the request may have waited to be read.
+  Request& add(fuse_req_t handle, Time begun);
   void end(Request& request) { all_.erase(request.at_); }
 
   // Ends requests that have waited too long, or whose programs are dying.
   void look(Time now);
   std::optional<Time> next_time() const;
   std::size_t count() const noexcept { return all_.size(); }
+  std::uint64_t total() const noexcept { return total_; }
   std::uint64_t timed_out() const noexcept { return timed_out_; }
   std::uint64_t interrupted() const noexcept { return interrupted_; }
 
@@ -84,7 +86,7 @@ class Requests {
   const bool speaks_for_programs_;
   std::list<Request> all_;  // by their deadlines
   Time next_look_{};        // at those that were interrupted
-  std::uint64_t timed_out_ = 0, interrupted_ = 0;
+  std::uint64_t total_ = 0, timed_out_ = 0, interrupted_ = 0;
 };
 
 }  // namespace mounts

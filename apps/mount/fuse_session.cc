@@ -24,6 +24,8 @@ constexpr int kRequestsAtATime = 16;
 constexpr Clock::duration kSpin = std::chrono::microseconds(50);
 constexpr Clock::duration kLookForStop = std::chrono::milliseconds(50);
 constexpr Clock::duration kBesides = std::chrono::seconds(2);
+constexpr std::size_t kNamesAtATime = 256;  // to forget
+constexpr Clock::duration kPauseForgetting = std::chrono::milliseconds(1);
 constexpr unsigned kBackground = 64;  // requests that the kernel makes ahead of programs
 
 // The last line that libfuse had to say.
@@ -75,8 +77,8 @@ rpcrdma::Expected<std::unique_ptr<Session>, std::string> Session::mount(
   std::unique_ptr<Session> made(new Session(server, options));
   const auto begun = server.wait_for(made->tree_.begin());
   if (!begun) {
-    return failed_with("the export's directory cannot be read: " +
-                       std::string(std::strerror(begun.error())));
+    return failed_with(options.source +
+                       ": the export's directory cannot be read: " + std::strerror(begun.error()));
   }
   ::fuse_set_log_func(&note_line);
   std::string text = option_text(options);
@@ -89,7 +91,7 @@ rpcrdma::Expected<std::unique_ptr<Session>, std::string> Session::mount(
   ::fuse_opt_free_args(&arguments);
   if (made->session_ == nullptr) return failed_with("libfuse refuses the options: " + said());
   if (::fuse_session_mount(made->session_, directory.c_str()) != 0) {
-    return failed_with(said().empty() ? std::strerror(errno) : said());
+    return failed_with(directory + ": " + (said().empty() ? std::strerror(errno) : said()));
   }
   made->is_mounted_ = true;
   const int descriptor = ::fuse_session_fd(made->session_);
@@ -147,13 +149,20 @@ void Session::report_void(NodeId node) {
   (void)::fuse_lowlevel_notify_inval_inode(session_, static_cast<fuse_ino_t>(node), -1, 0);
 }
 
+struct stat Session::shown(const nfs3::fattr3& attributes) const noexcept {
+  struct stat made = stat_of(attributes);
+  made.st_uid = options_.uid.value_or(made.st_uid);
+  made.st_gid = options_.gid.value_or(made.st_gid);
+  return made;
+}
+
 fuse_entry_param Session::entry_for_kernel(const Entry& entry) const {
   fuse_entry_param made{};
   made.entry_timeout = in_seconds(entry.left);
   if (!entry.node) return made;
   made.ino = static_cast<fuse_ino_t>(entry.node->id);
   made.generation = 1;  // the number has the generation in it
-  made.attr = stat_of(entry.attributes);
+  made.attr = shown(entry.attributes);
   made.attr_timeout = in_seconds(entry.attributes_left);
   return made;
 }
@@ -166,12 +175,14 @@ bool Session::receive_one() {
   if (!received_) {
     // Programs whose requests were not read can be killed: they may wait.
     files_.make_room();
+    if (!unread_since_) unread_since_ = Clock::now();
     return false;
   }
   const auto memory = received_.memory();
   const ssize_t size = ::read(::fuse_session_fd(session_), memory.data(), memory.size());
   if (size <= 0) {
     has_ended_ = size == 0 || errno == ENODEV;
+    unread_since_.reset();
     return size < 0 && (errno == ENOENT || errno == EINTR);
   }
   fuse_buf buffer{};
@@ -182,15 +193,56 @@ bool Session::receive_one() {
   return true;
 }
 
+void Session::forget_names() {
+  const Time now = Clock::now();
+  if (has_ended_ || is_draining_ || now < next_forgetting_ || !forgetter_.is_idle()) return;
+  auto names = tree_.nodes().take_forgettable(kNamesAtATime);
+  if (names.empty()) return;
+  // The kernel may keep all that programs use; it is not asked for them all the time.
+  const std::size_t before = std::exchange(nodes_before_, tree_.nodes().size());
+  if (before <= nodes_before_) next_forgetting_ = now + kPauseForgetting;
+  tree_.statistics().names_forgotten += names.size();
+  forgetter_.give(session_, std::move(names));
+}
+
 bool Session::go_on() {
   bool is_busy = false;
   for (int i = 0; i < kRequestsAtATime && receive_one(); ++i) is_busy = true;
+  requests_.look(Clock::now());
   server_.connections().progress();
   const auto next = turns_.next_time();
   if (next && *next <= Clock::now()) is_busy = true;
   turns_.resume_ready();
-  requests_.look(Clock::now());
+  forget_names();
   return is_busy;
+}
+
+Snapshot Session::snapshot() const {
+  const std::lock_guard lock(snapshot_mutex_);
+  Snapshot taken = snapshot_;
+  taken.up = Clock::now() - mounted_;
+  return taken;
+}
+
+void Session::take_snapshot(Time now) {
+  const std::lock_guard lock(snapshot_mutex_);
+  const BufferPool& buffers = tree_.buffers();
+  const std::size_t size = buffers.all().size() / buffers.count();
+  snapshot_ = {.statistics = tree_.statistics(),
+               .up = now - mounted_,
+               .requests = requests_.total(),
+               .timed_out = requests_.timed_out(),
+               .interrupted = requests_.interrupted(),
+               .waiting = requests_.count(),
+               .connections = server_.connections().count(),
+               .connections_up = server_.connections().up_count(),
+               .open_files = files_.open_count(),
+               .dirty_files = files_.dirty_count(),
+               .memory_in_use = (buffers.count() - buffers.free_count()) * size,
+               .memory_limit = buffers.count() * size,
+               .nodes = tree_.nodes().size(),
+               .nodes_most = tree_.nodes().most(),
+               .nodes_limit = options_.tree.nodes_max};
 }
 
 bool Session::wait(int stop) {
@@ -208,6 +260,9 @@ bool Session::wait(int stop) {
     left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();
     left = std::clamp<std::int64_t>(left, 0, 60'000);
   }
+  // Nothing wakes the loop when the forgetter is done.
+  constexpr std::int64_t kForForgetter_ms = 20;
+  if (is_draining_) left = left < 0 ? kForForgetter_ms : std::min(left, kForForgetter_ms);
   (void)::poll(entries.data(), entries.size(), static_cast<int>(left));
   return stop >= 0 && entries[2].revents != 0;
 }
@@ -217,12 +272,14 @@ bool Session::run(int stop) {
   Time last_work = Clock::now(), last_look = last_work;
   while (!has_ended_) {
     const bool is_busy = go_on();
+    if (has_ended_) break;  // nothing would end the wait
     const Time now = Clock::now();
     if (is_busy) last_work = now;
     const bool goes_on = is_busy || (may_spin && now - last_work < kSpin);
     // A session that always has work looks for the end, too.
     if (goes_on && now - last_look < kLookForStop) continue;
     last_look = now;
+    take_snapshot(now);
     pollfd stopping{stop, POLLIN, 0};
     if (goes_on ? ::poll(&stopping, 1, 0) > 0 : wait(stop)) break;
   }
@@ -241,15 +298,18 @@ Task<void> Session::end_all() {
 
 // The kernel may still have requests while this goes on.
 bool Session::drain() {
+  is_draining_ = true;
   // Calls that began just now end by themselves within their time.
   const Time deadline = Clock::now() + options_.patience + kBesides;
   auto ending = end_all();
   ending.start();
-  while ((!ending.done() || turns_.active() > 0) && Clock::now() < deadline) {
+  // The forgetter waits for directories that programs lock until their requests are answered.
+  while ((!ending.done() || turns_.active() > 0 || !forgetter_.is_idle()) &&
+         Clock::now() < deadline) {
     if (!go_on()) wait(-1);
   }
   if (!ending.done()) has_kept_all_ = false;
-  return ending.done() && turns_.active() == 0;
+  return ending.done() && turns_.active() == 0 && forgetter_.is_idle();
 }
 
 }  // namespace mounts

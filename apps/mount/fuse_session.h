@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "mount/attribute_operations.h"
 #include "mount/directory_operations.h"
 #include "mount/file_operations.h"
+#include "mount/fuse_forgetter.h"
 #include "mount/fuse_library.h"
 #include "mount/fuse_requests.h"
 #include "mount/name_operations.h"
@@ -30,12 +33,25 @@ namespace mounts {
 struct SessionOptions {
   TreeOptions tree{};
   std::chrono::milliseconds patience{60'000};  // of a request
+  std::optional<std::uint32_t> uid{}, gid{};   // owners of all files, as programs see them
   bool is_read_only = false;
   bool is_for_all = false;          // other users may use it, in their own names
   std::vector<std::string> fuse{};  // further options of libfuse, such as "nosuid"
   std::string source;               // as mount(8) shows it
   // Reports that the server has not kept all that was written, before run() ends.
   std::function<void()> report_loss{};
+};
+
+// A mount at one moment.
+struct Snapshot {
+  Statistics statistics{};
+  Clock::duration up{};
+  std::uint64_t requests = 0, timed_out = 0, interrupted = 0;
+  std::size_t waiting = 0;  // requests that are not answered
+  std::size_t connections = 0, connections_up = 0;
+  std::size_t open_files = 0, dirty_files = 0;
+  std::size_t memory_in_use = 0, memory_limit = 0;  // bytes
+  std::size_t nodes = 0, nodes_most = 0, nodes_limit = 0;
 };
 
 class Session {
@@ -53,6 +69,8 @@ class Session {
   // answer are left, run() ends the process, with 0 or 1.
   bool run(int stop);
 
+  // Returns how things were a moment ago. From any thread.
+  Snapshot snapshot() const;
   Statistics& statistics() noexcept { return tree_.statistics(); }
   const Requests& requests() const noexcept { return requests_; }
 
@@ -68,19 +86,21 @@ class Session {
   // Runs `body(request)`, a coroutine that answers it or returns errno's value.
   template <class Body>
   void serve(fuse_req_t handle, Body body) {
-    tree_.turns().begin(run_one(requests_.add(handle), std::move(body)));
+    tree_.turns().begin(run_one(requests_.add(handle, begun()), std::move(body)));
   }
   // The same for a body that waits for nothing. It takes no slot: requests that have one may wait
   // for the buffer that this one has.
   template <class Body>
   void serve_at_once(fuse_req_t handle, Body body) {
-    tree_.turns().begin(run_without_slot(requests_.add(handle), std::move(body)));
+    tree_.turns().begin(run_without_slot(requests_.add(handle, begun()), std::move(body)));
   }
   // The bytes of a write lie in the buffer that was received last, which the caller takes over.
   Buffer take_received() noexcept { return std::move(received_); }
   // Reports to the kernel that its attributes of a node are void.
   void report_void(NodeId node);
   fuse_entry_param entry_for_kernel(const Entry& entry) const;
+  // Returns attributes as programs see them.
+  struct stat shown(const nfs3::fattr3& attributes) const noexcept;
   void set_up(fuse_conn_info& connection) const;
 
  private:
@@ -102,6 +122,15 @@ class Session {
     if (error != 0) request.fail(error);
     requests_.end(request);
   }
+  // Returns since when a request that was just read may have waited: long, if nothing was read for
+  // want of a buffer, and buffers came back only because their bytes had no server.
+  Time begun() const {
+    const bool counts = unread_since_ && files_.last_written() < *unread_since_;
+    return counts ? *unread_since_ : Clock::now();
+  }
+  void take_snapshot(Time now);
+  // Has the kernel forget names if there are too many nodes.
+  void forget_names();
   // Returns whether there was a request.
   bool receive_one();
   // Goes on with everything once. Returns whether there was work.
@@ -124,10 +153,18 @@ class Session {
   AttributeOperations attributes_{tree_, files_};
   DirectoryOperations directories_{tree_};
   Buffer received_;
+  std::optional<Time> unread_since_{};  // for want of a buffer
+  Forgetter forgetter_;
+  Time next_forgetting_{};
+  std::size_t nodes_before_ = 0;  // the last forgetting
   files::File epoll_;
+  const Time mounted_ = Clock::now();
+  mutable std::mutex snapshot_mutex_;
+  Snapshot snapshot_;
   fuse_session* session_ = nullptr;
   bool is_mounted_ = false;
   bool has_ended_ = false;
+  bool is_draining_ = false;
   bool has_kept_all_ = true;
 };
 

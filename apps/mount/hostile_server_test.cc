@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "mount/mounted_for_test.h"
 #include "mount3.h"
@@ -72,10 +75,41 @@ class Liar : public nfs3::NFS_V3_Service {
   }
   void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer,
                        nfs3::LOOKUP3args /*args*/) override {
+    if (holds_lookup) {
+      held_lookup.emplace(std::move(answer));
+      return;
+    }
+    answer_lookup(answer);
+  }
+  void answer_lookup(rpcrdma::Answer<nfs3::LOOKUP3res>& answer) {
     nfs3::LOOKUP3res results;
     nfs3::LOOKUP3resok& ok = results.set_resok();
+    if (has_new_files) found = handle_of(0), found.data.resize(6), set_number(++last_number);
     ok.object = found;
     ok.obj_attributes.set_attributes(found_attributes);
+    answer.succeed(results);
+  }
+  // Answers this, and then the lookup that came before.
+  void NFSPROC3_RMDIR(rpcrdma::Answer<nfs3::RMDIR3res> answer, nfs3::RMDIR3args /*args*/) override {
+    nfs3::RMDIR3res results;
+    nfs3::wcc_data& change = results.set_resok().dir_wcc;
+    change.before.set_attributes({});
+    change.after.set_attributes(attributes_of(ftype3::NF3DIR, 1));
+    answer.succeed(results);
+    if (!held_lookup) return;
+    answer_lookup(*held_lookup);
+    held_lookup.reset();
+  }
+  void NFSPROC3_SETATTR(rpcrdma::Answer<nfs3::SETATTR3res> answer,
+                        nfs3::SETATTR3args args) override {
+    const nfs3::nfstime3* const guard = args.guard.obj_ctime();
+    guards.push_back(guard != nullptr ? guard->seconds : UINT32_MAX);
+    nfs3::SETATTR3res results;
+    if (guards.back() != changed_at) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_NOT_SYNC);
+    } else {
+      results.set_resok();
+    }
     answer.succeed(results);
   }
   void NFSPROC3_ACCESS(rpcrdma::Answer<nfs3::ACCESS3res> answer, nfs3::ACCESS3args args) override {
@@ -123,7 +157,18 @@ class Liar : public nfs3::NFS_V3_Service {
     answer.succeed(results);
   }
 
+  void set_number(std::uint32_t number) {
+    std::memcpy(found.data.data() + 2, &number, sizeof(number));
+    found_attributes.fileid = 100 + number;
+  }
+
   std::function<nfs3::fattr3(const nfs3::nfs_fh3&)> attributes;
+  bool holds_lookup = false;
+  std::optional<rpcrdma::Answer<nfs3::LOOKUP3res>> held_lookup;
+  bool has_new_files = false;  // each lookup finds another one
+  std::uint32_t last_number = 0;
+  std::uint32_t changed_at = 0;       // seconds of the ctime of the file
+  std::vector<std::uint32_t> guards;  // that SETATTR came with
   nfs3::nfs_fh3 found = handle_of(7);
   nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);
   std::string target, bytes;
@@ -145,9 +190,9 @@ class Lied : public testing::Test {
     ASSERT_TRUE(server_->add(nfs3::NFS_PROGRAM, nfs3::NFS_V3, liar_));
     ASSERT_TRUE(server_->add(mount3::MOUNT_PROGRAM, mount3::MOUNT_V3, exports_));
     thread_ = std::thread([this] { server_->run(); });
-    mount_ =
-        std::make_unique<MountForTest>("nfs+rdma://" + std::string(server_->address()) + "/data");
+    mount_ = std::make_unique<MountForTest>(url());
   }
+  std::string url() const { return "nfs+rdma://" + std::string(server_->address()) + "/data"; }
   void TearDown() override {
     liar_.is_honest = true;
     mount_.reset();
@@ -345,6 +390,193 @@ TEST_F(LiedAboutSizes, ListingBesideAWriteLeavesTheFileOut) {
   ASSERT_TRUE(mount_->run(write_and_list(names)));
   EXPECT_THAT(names.names, testing::ElementsAre("name7", "name8"));
   EXPECT_THAT(names.with_nodes, testing::ElementsAre("name8"));
+}
+
+// --- Bounds -------------------------------------------------------------------------------------
+
+TreeOptions with_nodes(std::size_t most) {
+  TreeOptions options;
+  options.nodes_max = most;
+  return options;
+}
+
+// The kernel forgets what it is asked to, and gives back each lookup.
+int forget_as_the_kernel(MountForTest& mount, const std::vector<NodeId>& ids) {
+  int count = 0;
+  for (const NameOfNode& each : mount.tree->nodes().take_forgettable(SIZE_MAX)) {
+    mount.tree->nodes().forget(ids.at(std::stoul(each.name)), 1);
+    ++count;
+  }
+  return count;
+}
+
+TEST_F(Lied, NamesWithoutEndTakeNoMoreNodesThanTheBound) {
+  constexpr std::size_t kMost = 200;
+  MountForTest mount(url(), with_nodes(kMost));
+  liar_.has_new_files = true;
+  std::vector<NodeId> ids;
+  int forgotten = 0;
+  for (int i = 0; i < 3000; ++i) {
+    auto found = mount.run(mount.names->look_up(mount.root(), std::to_string(i), {}));
+    ASSERT_TRUE(found) << found.error();
+    ids.push_back(found->node->id);
+    found->node = {};
+    forgotten += forget_as_the_kernel(mount, ids);
+  }
+  EXPECT_LE(mount.tree->nodes().most(), kMost);
+  EXPECT_GE(forgotten, 2700);
+  EXPECT_LE(mount.tree->names().size(), kMost);
+  liar_.is_honest = true;
+}
+
+TEST_F(Lied, KernelThatForgetsNothingGetsNoFurtherNodes) {
+  constexpr std::size_t kMost = 50;
+  MountForTest mount(url(), with_nodes(kMost));
+  liar_.has_new_files = true;
+  // Its deadline spares the test the time for which a lookup waits for room.
+  const auto look_up = [&](int number) {
+    const Who who{.deadline = Clock::now() + std::chrono::milliseconds(number < 49 ? 60'000 : 1)};
+    auto found = mount.run(mount.names->look_up(mount.root(), std::to_string(number), who));
+    return found ? 0 : found.error();
+  };
+  for (int i = 0; i < 49; ++i) EXPECT_EQ(look_up(i), 0);
+  EXPECT_EQ(look_up(49), ENFILE);
+  const auto made = mount.run(mount.names->make_directory(
+      mount.root(), "d", 0755, {.deadline = Clock::now() + std::chrono::milliseconds(1)}));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error(), ENFILE);
+  EXPECT_EQ(mount.tree->nodes().size(), kMost);
+  mount.tree->nodes().forget(mount.tree->nodes().find(NodeId{2})->id, 1);
+  EXPECT_EQ(look_up(0), 0);
+}
+
+TEST_F(Lied, ListingOfATableThatIsNearlyFullMakesNoNodes) {
+  MountForTest mount(url(), with_nodes(20));
+  liar_.list = [](nfs3::cookie3 cookie, nfs3::READDIRPLUS3resok& ok) {
+    for (int i = 0; i < 50; ++i) {
+      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+      entry.cookie = ++cookie;
+      entry.name = "name" + std::to_string(cookie);
+      entry.name_handle.set_handle(handle_of(static_cast<unsigned>(cookie)));
+      entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, cookie));
+    }
+    ok.reply.eof = true;
+  };
+  // The kernel keeps all that it gets.
+  class Keeping final : public NameSink {
+   public:
+    bool has_room_for(const DirectoryReader::Entry&) const override { return true; }
+    bool add(const DirectoryReader::Entry&, Entry node) override {
+      ++names;
+      nodes += node.node ? 1 : 0;
+      return true;
+    }
+    int names = 0, nodes = 0;
+  } sink;
+  const auto id = mount.directories->open(mount.root());
+  ASSERT_TRUE(mount.run(mount.directories->read(id, 0, true, sink, {})));
+  EXPECT_EQ(sink.names, 50);
+  EXPECT_EQ(sink.nodes, 14);  // with the root, 20 - 20 / 4
+  mount.directories->release(id);
+}
+
+TEST_F(Lied, ManyOpenDirectoriesKeepThePagesOfAFew) {
+  liar_.list = [](nfs3::cookie3 cookie, nfs3::READDIRPLUS3resok& ok) {
+    for (int i = 0; i < 100; ++i) {
+      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+      entry.cookie = ++cookie;
+      entry.name = "name" + std::to_string(cookie);
+    }
+  };
+  std::vector<DirectoryOperations::DirectoryId> open;
+  for (int i = 0; i < 300; ++i) {
+    const auto id = open.emplace_back(mount_->directories->open(mount_->root()));
+    NamesForTest some(*mount_->tree, 30);
+    ASSERT_TRUE(mount_->run(mount_->directories->read(id, 0, true, some, {})));
+  }
+  EXPECT_LE(mount_->directories->names_in_memory(), DirectoryOperations::kWithMemoryMax * 130);
+  // One that has lost its page goes on where it was.
+  NamesForTest some(*mount_->tree, 1);
+  ASSERT_TRUE(mount_->run(mount_->directories->read(open.front(), 30, true, some, {})));
+  EXPECT_THAT(some.names, testing::ElementsAre("name31"));
+  for (const auto each : open) mount_->directories->release(each);
+}
+
+// --- Replies that come late ---------------------------------------------------------------------
+
+TEST_F(Lied, LookupThatAChangeOfOursHasOvertakenNotesNoName) {
+  liar_.holds_lookup = true;
+  bool has_ended = false;
+  const auto look_up = [&]() -> Task<void> {
+    auto found = co_await mount_->names->look_up(mount_->root(), "name", {});
+    EXPECT_TRUE(found);
+    if (found) {
+      // Nor does the kernel keep it.
+      EXPECT_EQ(found->left, Clock::duration{});
+      mount_->tree->nodes().forget(found->node->id, 1);
+    }
+    has_ended = true;
+  };
+  const auto both = [&]() -> Task<void> {
+    mount_->turns.begin(look_up());
+    auto removed = co_await mount_->names->remove_directory(mount_->root(), "name", {});
+    EXPECT_TRUE(removed);
+  };
+  mount_->run(both());
+  EXPECT_TRUE(has_ended);
+  liar_.holds_lookup = false;
+  const auto asked = mount_->tree->statistics().names_asked;
+  EXPECT_EQ(looked_up(), 0);
+  EXPECT_EQ(mount_->tree->statistics().names_asked, asked + 1);
+}
+
+TEST_F(Lied, PageFromBeforeAChangeOfOursShowsTheKernelNoNode) {
+  liar_.list = [](nfs3::cookie3, nfs3::READDIRPLUS3resok& ok) {
+    for (const unsigned each : {7U, 8U}) {
+      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+      entry.cookie = each;
+      entry.name = "name" + std::to_string(each);
+      entry.name_handle.set_handle(handle_of(each));
+      entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, each));
+    }
+    ok.reply.eof = true;
+  };
+  const auto id = mount_->directories->open(mount_->root());
+  NamesForTest first(*mount_->tree, 1), second(*mount_->tree);
+  ASSERT_TRUE(mount_->run(mount_->directories->read(id, 0, true, first, {})));
+  EXPECT_THAT(first.with_nodes, testing::ElementsAre("name7"));
+  EXPECT_TRUE(mount_->run(mount_->names->remove_directory(mount_->root(), "name8", {})));
+  ASSERT_TRUE(mount_->run(mount_->directories->read(id, first.last, true, second, {})));
+  EXPECT_THAT(second.names, testing::ElementsAre("name8"));
+  EXPECT_THAT(second.with_nodes, testing::ElementsAre());
+  mount_->directories->release(id);
+}
+
+// A SETATTR that was given up may reach the server behind later writes.
+TEST_F(Lied, NewSizeIsSetOnlyIfNobodyHasChangedTheFileSince) {
+  liar_.is_honest = true;
+  liar_.found_attributes.ctime.seconds = 1;
+  liar_.changed_at = 2;
+  liar_.attributes = [&](const nfs3::nfs_fh3&) {
+    auto made = attributes_of(ftype3::NF3REG, 7);
+    made.ctime.seconds = liar_.changed_at;
+    return made;
+  };
+  const Hold node = mount_->look_up("name");
+  const auto held = [&] { return mount_->tree->nodes().find(node->id); };
+  EXPECT_TRUE(mount_->run(mount_->files->open(held(), O_WRONLY | O_TRUNC, {})));
+  EXPECT_EQ(liar_.guards, (std::vector<std::uint32_t>{1, 2}));
+  liar_.guards.clear();
+  nfs3::sattr3 size;
+  size.size.set_size(3);
+  EXPECT_TRUE(mount_->run(mount_->attributes->set(held(), size, {})));
+  EXPECT_EQ(liar_.guards, std::vector<std::uint32_t>{2});
+  // One whose time has passed is not begun.
+  liar_.guards.clear();
+  const auto late = mount_->run(mount_->attributes->set(held(), size, {.deadline = Clock::now()}));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error(), ETIMEDOUT);
+  EXPECT_TRUE(liar_.guards.empty());
 }
 
 TEST_F(Lied, ServerThatNeverKeepsBytesIsAnErrorInTheEnd) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,8 +62,10 @@ class MountForTest {
  public:
   // `calls_max`: of a connection.
   explicit MountForTest(const std::string& url, const TreeOptions& options = {},
-                        std::uint32_t calls_max = 128) {
+                        std::uint32_t calls_max = 128,
+                        std::chrono::nanoseconds patience = std::chrono::seconds(60)) {
     nfs::MountOptions mounting;
+    mounting.client.call_timeout = patience;
     mounting.client.calls_max = calls_max;
     mounting.client.provider.name = "siwarp";
     mounting.credential.emplace().machine_name = "test";

@@ -32,19 +32,28 @@ struct NameOperations::Change {
   // Ends it, once.
   void end(const nfs3::wcc_data* change) {
     if (std::exchange(has_ended, true)) return;
-    node.attributes.end_change(change, begun, Tree::now());
+    const bool was_alone = node.attributes.end_change(change, begun, Tree::now());
+    if (was_alone) ended = AttributeCache::now_in_order();
   }
 
   Node& node;
   const AttributeCache::Point begun;
+  AttributeCache::Point ended{};  // as long ago as can be if there were other changes
   bool has_ended = false;
 };
 
 // --- Looking ------------------------------------------------------------------------------------
 
 Task<Outcome<Entry>> NameOperations::look_up(Hold parent, std::string name, Who who) {
+  if (tree_.nodes().is_full()) {
+    if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
+  }
+  co_return co_await find(std::move(parent), std::move(name), who);
+}
+
+Task<Outcome<Entry>> NameOperations::find(Hold parent, std::string name, Who who) {
   if (parent->attributes.fresh(Tree::now()) != nullptr) {
-    const auto known = parent->names.find(name, parent->attributes.version());
+    const auto known = tree_.names().find(parent->id, name, parent->attributes.version());
     if (known == kNoNode) {
       ++tree_.statistics().names_cached;
       Entry none;
@@ -54,7 +63,7 @@ Task<Outcome<Entry>> NameOperations::look_up(Hold parent, std::string name, Who 
     if (Hold node = known ? tree_.nodes().find(*known) : Hold()) {
       if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
         ++tree_.statistics().names_cached;
-        co_return tree_.entry_of(std::move(node), *parent, name, *fresh);
+        co_return tree_.entry_of(std::move(node), *parent, name, *fresh, true);
       }
     }
   }
@@ -72,7 +81,7 @@ Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who)
     nfs3::post_op_fh3 handle;
     handle.set_handle(std::move(found->object));
     co_return co_await made(std::move(parent), std::move(name), std::move(handle),
-                            std::move(found->obj_attributes), begun, who);
+                            std::move(found->obj_attributes), {begun, begun}, who);
   }
   if (const auto* const refused = reply->resfail()) {
     (void)tree_.note(*parent, refused->dir_attributes, begun);
@@ -81,17 +90,17 @@ Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who)
     co_return failed(tree_.refusal(*parent, reply->status()));
   }
   Entry none;
+  if (parent->attributes.is_overtaken(begun)) co_return none;
   none.left = parent->attributes.left(Tree::now());
   if (none.left > Clock::duration{}) {
-    parent->names.note(name, kNoNode, parent->attributes.version());
+    tree_.names().note(parent->id, name, kNoNode, parent->attributes.version());
   }
   co_return none;
 }
 
 // Makes the entry of a file by what a reply said of it; a server may leave out anything.
 Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::post_op_fh3 handle,
-                                          nfs3::post_op_attr attributes,
-                                          AttributeCache::Point begun, Who who) {
+                                          nfs3::post_op_attr attributes, Seen seen, Who who) {
   if (handle.handle() == nullptr) {
     auto found = co_await ask(std::move(parent), std::move(name), who);
     if (found && !found->node) co_return failed(ENOENT);
@@ -110,7 +119,7 @@ Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::p
   Hold node = tree_.nodes().find_or_add(*handle.handle(), *known);
   // A directory that is its own parent would lock the kernel up.
   if (node->id == parent->id || node->id == kRootNode) co_return failed(ELOOP);
-  if (!node->attributes.take(*known, begun, Tree::now())) {
+  if (!node->attributes.take(*known, seen.file, Tree::now())) {
     // The kernel takes their size, and the next program that appends would write over bytes that
     // the server did not have yet.
     if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
@@ -122,7 +131,9 @@ Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::p
       known = *asked;
     }
   }
-  co_return tree_.entry_of(std::move(node), *parent, name, *known);
+  // A name that a reply has given up on may be removed by now.
+  const bool is_current = !parent->attributes.is_overtaken(seen.name);
+  co_return tree_.entry_of(std::move(node), *parent, name, *known, is_current);
 }
 
 // Returns whether the name is of the file with this fileid.
@@ -140,6 +151,9 @@ Task<Outcome<bool>> NameOperations::exists_as(Hold parent, std::string name, Who
 
 Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string name,
                                                     std::uint32_t mode, Who who) {
+  if (tree_.nodes().is_full()) {
+    if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
+  }
   nfs3::sattr3 attributes;
   attributes.mode.set_mode(mode & 07777U);
   const nfs3::MKDIR3args args{{parent->handle, name}, attributes};
@@ -148,10 +162,10 @@ Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string nam
   auto reply = co_await tree_.calls().make_directory(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
-  parent->names.drop(name);
+  tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
     co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                            std::move(done->obj_attributes), change.begun, who);
+                            std::move(done->obj_attributes), {change.begun, change.ended}, who);
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
     auto found = co_await ask(std::move(parent), std::move(name), who);
@@ -165,16 +179,19 @@ Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string nam
 
 Task<Outcome<Entry>> NameOperations::make_symbolic_link(Hold parent, std::string name,
                                                         std::string target, Who who) {
+  if (tree_.nodes().is_full()) {
+    if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
+  }
   const nfs3::SYMLINK3args args{{parent->handle, name}, {{}, target}};
   bool was_repeated = false;
   Change change(*parent);
   auto reply = co_await tree_.calls().make_symbolic_link(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
-  parent->names.drop(name);
+  tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
     co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                            std::move(done->obj_attributes), change.begun, who);
+                            std::move(done->obj_attributes), {change.begun, change.ended}, who);
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
     auto found = co_await ask(std::move(parent), std::move(name), who);
@@ -190,6 +207,9 @@ Task<Outcome<Entry>> NameOperations::make_symbolic_link(Hold parent, std::string
 
 Task<Outcome<Entry>> NameOperations::make_node(Hold parent, std::string name, std::uint32_t mode,
                                                nfs3::specdata3 device, Who who) {
+  if (tree_.nodes().is_full()) {
+    if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
+  }
   if (S_ISREG(mode)) {
     auto file = co_await create(std::move(parent), std::move(name), mode, true, who);
     if (!file) co_return failed(file.error());
@@ -213,10 +233,10 @@ Task<Outcome<Entry>> NameOperations::make_node(Hold parent, std::string name, st
   auto reply = co_await tree_.calls().make_node(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
-  parent->names.drop(name);
+  tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
     co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                            std::move(done->obj_attributes), change.begun, who);
+                            std::move(done->obj_attributes), {change.begun, change.ended}, who);
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
     auto found = co_await ask(std::move(parent), std::move(name), who);
@@ -231,6 +251,9 @@ Task<Outcome<Entry>> NameOperations::make_node(Hold parent, std::string name, st
 Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::string name,
                                                               std::uint32_t mode, bool is_exclusive,
                                                               Who who) {
+  if (tree_.nodes().is_full()) {
+    if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
+  }
   nfs3::sattr3 attributes;
   attributes.mode.set_mode(mode & 07777U);
   nfs3::CREATE3args args{{parent->handle, name}, {}};
@@ -243,7 +266,7 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
   auto reply = co_await tree_.calls().create(args, who.as());
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
-  parent->names.drop(name);
+  tree_.names().drop(parent->id, name);
   auto* const done = reply->resok();
   if (done == nullptr && (is_exclusive || reply->status() != nfsstat3::NFS3ERR_EXIST)) {
     co_return failed(tree_.refusal(*parent, reply->status()));
@@ -256,7 +279,7 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
     co_return Created{std::move(*found), false};
   }
   auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                             std::move(done->obj_attributes), change.begun, who);
+                             std::move(done->obj_attributes), {change.begun, change.ended}, who);
   if (!entry) co_return failed(entry.error());
   if (is_exclusive) {
     attributes.atime.set_void(nfs3::time_how::SET_TO_SERVER_TIME);
@@ -277,6 +300,9 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
 }
 
 Task<Outcome<Entry>> NameOperations::link(Hold file, Hold parent, std::string name, Who who) {
+  if (tree_.nodes().is_full()) {
+    if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
+  }
   const nfs3::LINK3args args{file->handle, {parent->handle, name}};
   bool was_repeated = false;
   Change change(*parent);
@@ -289,7 +315,7 @@ Task<Outcome<Entry>> NameOperations::link(Hold file, Hold parent, std::string na
     change.end(&refused->linkdir_wcc);
   }
   of_file.end(nullptr);
-  parent->names.drop(name);
+  tree_.names().drop(parent->id, name);
   const bool may_be_ours = was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST;
   if (reply->resok() == nullptr && !may_be_ours) {
     co_return failed(error_of(reply->status()));
@@ -327,7 +353,8 @@ Task<Outcome<void>> NameOperations::put_aside(Hold parent, Hold file, std::strin
   const bool may_be_done = was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT;
   if (reply->resok() == nullptr && !may_be_done) co_return failed(error_of(reply->status()));
   change.end(reply->resok() != nullptr ? &reply->resok()->todir_wcc : nullptr);
-  parent->names.drop(name);
+  tree_.names().drop(parent->id, name);
+  NodeTable::drop_name(*file, parent->id, name);
   file->attributes.expire();
   file->our_name = ours;
   file->our_directory = parent->id;
@@ -342,7 +369,7 @@ Task<void> NameOperations::remove_renamed(Hold file, Who who) {
 }
 
 Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who who) {
-  auto found = co_await look_up(tree_.nodes().find(parent->id), name, who);
+  auto found = co_await find(tree_.nodes().find(parent->id), name, who);
   if (!found) co_return failed(found.error());
   if (!found->node) co_return failed(ENOENT);
   Hold file = std::move(found->node);
@@ -350,7 +377,9 @@ Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who wh
   if (needs_name_of_ours(*file, *parent, name)) {
     co_return co_await put_aside(std::move(parent), std::move(file), std::move(name), who);
   }
-  auto removed = co_await remove_once(std::move(parent), std::move(name), who);
+  const NodeId directory = parent->id;
+  auto removed = co_await remove_once(std::move(parent), name, who);
+  if (removed) NodeTable::drop_name(*file, directory, name);
   file->attributes.expire();  // another name of it may be left
   co_return removed;
 }
@@ -362,7 +391,7 @@ Task<Outcome<void>> NameOperations::remove_once(Hold parent, std::string name, W
   auto reply = co_await tree_.calls().remove(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
-  parent->names.drop(name);
+  tree_.names().drop(parent->id, name);
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT) co_return Outcome<void>();
   if (reply->resok() == nullptr) co_return failed(tree_.refusal(*parent, reply->status()));
   co_return Outcome<void>();
@@ -375,7 +404,7 @@ Task<Outcome<void>> NameOperations::remove_directory(Hold parent, std::string na
   auto reply = co_await tree_.calls().remove_directory(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
-  parent->names.drop(name);
+  tree_.names().drop(parent->id, name);
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT) co_return Outcome<void>();
   if (reply->resok() != nullptr) co_return Outcome<void>();
   // RFC 1813 has both; programs know the latter for directories that are not empty.
@@ -385,9 +414,9 @@ Task<Outcome<void>> NameOperations::remove_directory(Hold parent, std::string na
 
 // --- Renaming -----------------------------------------------------------------------------------
 
-Task<Outcome<void>> NameOperations::rename_once(Hold from, std::string name, Hold to,
-                                                std::string new_name, std::uint64_t fileid,
-                                                Who who) {
+Task<Outcome<AttributeCache::Point>> NameOperations::rename_once(Hold from, std::string name,
+                                                                 Hold to, std::string new_name,
+                                                                 std::uint64_t fileid, Who who) {
   const nfs3::RENAME3args args{{from->handle, name}, {to->handle, new_name}};
   bool was_repeated = false;
   const bool is_within_one = from->id == to->id;
@@ -399,25 +428,25 @@ Task<Outcome<void>> NameOperations::rename_once(Hold from, std::string name, Hol
   const auto* const done = reply->resok();
   of_source.end(done != nullptr ? &done->fromdir_wcc : nullptr);
   if (of_target) of_target->end(done != nullptr ? &done->todir_wcc : nullptr);
-  from->names.drop(name);
-  to->names.drop(new_name);
-  if (done != nullptr) co_return Outcome<void>();
+  tree_.names().drop(from->id, name);
+  tree_.names().drop(to->id, new_name);
+  if (done != nullptr) co_return is_within_one ? of_source.ended : of_target->ended;
   const int error = error_of(reply->status());
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT) {
     auto is_done = co_await exists_as(std::move(to), std::move(new_name), who, fileid);
-    if (is_done && *is_done) co_return Outcome<void>();
+    if (is_done && *is_done) co_return AttributeCache::Point{};
   }
   co_return failed(error);
 }
 
 Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
                                            std::string new_name, Who who) {
-  auto moved = co_await look_up(tree_.nodes().find(from->id), name, who);
+  auto moved = co_await find(tree_.nodes().find(from->id), name, who);
   if (!moved) co_return failed(moved.error());
   if (!moved->node) co_return failed(ENOENT);
   Hold source = std::move(moved->node);
   tree_.nodes().forget(source->id, 1);
-  auto replaced = co_await look_up(tree_.nodes().find(to->id), new_name, who);
+  auto replaced = co_await find(tree_.nodes().find(to->id), new_name, who);
   if (!replaced) co_return failed(replaced.error());
   Hold target = std::move(replaced->node);
   if (target) tree_.nodes().forget(target->id, 1);
@@ -429,6 +458,7 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
                                     new_name, who);
     if (!aside) co_return failed(aside.error());
   }
+  const NodeId from_id = from->id;
   auto renamed = co_await rename_once(std::move(from), name, tree_.nodes().find(to->id), new_name,
                                       source->fileid, who);
   if (!renamed && puts_aside && !target->our_name.empty()) {
@@ -441,7 +471,12 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   if (!renamed) co_return failed(renamed.error());
   if (target && !is_same) target->attributes.expire();
   source->attributes.expire();  // its ctime
-  to->names.note(new_name, source->id, to->attributes.version());
+  NodeTable::drop_name(*source, from_id, name);
+  tree_.nodes().note_name(*source, to->id, new_name);
+  // A later change may have taken it away again.
+  if (!to->attributes.is_overtaken(*renamed)) {
+    tree_.names().note(to->id, new_name, source->id, to->attributes.version());
+  }
   co_return Outcome<void>();
 }
 

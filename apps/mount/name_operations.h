@@ -44,13 +44,23 @@ class NameOperations {
   // A change of a directory or a file that is under way, from its call to the end of its reply.
   struct Change;
 
+  // From where on the attributes and the name of a file that a reply has are as it says: changes
+  // of ours behind these points may be newer.
+  struct Seen {
+    AttributeCache::Point file, name;
+  };
+
+  // Looks up also when the table has no room: for names that go.
+  Task<Outcome<Entry>> find(Hold parent, std::string name, Who who);
   Task<Outcome<Entry>> ask(Hold parent, std::string name, Who who);
   Task<Outcome<Entry>> made(Hold parent, std::string name, nfs3::post_op_fh3 handle,
-                            nfs3::post_op_attr attributes, AttributeCache::Point begun, Who who);
+                            nfs3::post_op_attr attributes, Seen seen, Who who);
   Task<Outcome<void>> remove_once(Hold parent, std::string name, Who who);
   Task<Outcome<bool>> exists_as(Hold parent, std::string name, Who who, std::uint64_t fileid);
-  Task<Outcome<void>> rename_once(Hold from, std::string name, Hold to, std::string new_name,
-                                  std::uint64_t fileid, Who who);
+  // Returns from where on the new name is the file's.
+  Task<Outcome<AttributeCache::Point>> rename_once(Hold from, std::string name, Hold to,
+                                                   std::string new_name, std::uint64_t fileid,
+                                                   Who who);
   static bool needs_name_of_ours(const Node& file, const Node& parent, std::string_view name);
   // Renames a file that is open to a name of ours.
   Task<Outcome<void>> put_aside(Hold parent, Hold file, std::string name, Who who);

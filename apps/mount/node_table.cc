@@ -1,6 +1,7 @@
 #include "mount/node_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace mounts {
 namespace {
@@ -27,6 +28,8 @@ NodeTable::Place* NodeTable::place_of(NodeId id) {
 
 NodeTable::Hold NodeTable::hold(Place& place) {
   ++place.holds;
+  std::list<std::uint32_t>& uses = uses_of(*place.node);
+  uses.splice(uses.end(), uses, place.use);
   return {*this, *place.node};
 }
 
@@ -45,7 +48,9 @@ NodeTable::Hold NodeTable::add(Key key, const nfs3::fattr3& attributes) {
   node.fsid = attributes.fsid;
   node.fileid = attributes.fileid;
   by_handle_[std::move(key)] = node.id;
-  ++size_;
+  std::list<std::uint32_t>& uses = uses_of(node);
+  place.use = uses.insert(uses.end(), index);
+  most_ = std::max(most_, ++size_);
   return hold(place);
 }
 
@@ -99,9 +104,60 @@ void NodeTable::free_if_unused(Place& place) {
   if (place.lookups > 0 || place.holds > 0) return;
   disown(*place.node);
   free_.push_back(index_of(place.node->id));
+  uses_of(*place.node).erase(place.use);
   place.node.reset();
   ++place.generation;
   --size_;
+}
+
+// --- Forgetting ---------------------------------------------------------------------------------
+
+void NodeTable::note_name(Node& node, NodeId directory, std::string_view name) {
+  drop_name(node, directory, name);
+  if (node.names.size() >= kNamesMax) {
+    // A name that is not kept must go at the kernel, too: it would keep the node there.
+    if (displaced_.size() < nodes_max_) displaced_.push_back(std::move(node.names.front()));
+    node.names.erase(node.names.begin());
+  }
+  node.names.push_back({node.id, directory, std::string(name), node.type == nfs3::ftype3::NF3DIR});
+}
+
+void NodeTable::drop_name(Node& node, NodeId directory, std::string_view name) {
+  std::erase_if(node.names, [&](const NameOfNode& each) {
+    return each.directory == directory && each.name == name;
+  });
+}
+
+// A file that is open has holds.
+bool NodeTable::is_forgettable(const Place& place) {
+  if (place.holds > 0 || place.node->names.empty()) return false;
+  return is_nearly_full() || std::ranges::all_of(place.node->names, [&](const NameOfNode& each) {
+           const Place* const parent = place_of(each.directory);
+           return parent == nullptr || parent->holds <= parent->node->opened;
+         });
+}
+
+// Nodes that were looked at go behind all others, so that nobody looks at them again and again.
+void NodeTable::take_from(std::list<std::uint32_t>& uses, std::size_t most,
+                          std::vector<NameOfNode>& into) {
+  const std::size_t looks = std::min(uses.size(), 4 * most);
+  for (std::size_t i = 0; i < looks && into.size() < most; ++i) {
+    Place& place = places_[uses.front() - 1];
+    uses.splice(uses.end(), uses, uses.begin());
+    if (!is_forgettable(place)) continue;
+    std::ranges::copy(place.node->names, std::back_inserter(into));
+  }
+}
+
+std::vector<NameOfNode> NodeTable::take_forgettable(std::size_t most) {
+  std::vector<NameOfNode> names = std::exchange(displaced_, {});
+  // The other half is for programs that are faster than the kernel forgets.
+  const std::size_t low = nodes_max_ * 3 / 8;
+  if (size_ < nodes_max_ / 2 || names.size() >= most) return names;
+  const std::size_t wanted = std::min(most, names.size() + size_ - low);
+  take_from(files_, wanted, names);
+  if (names.size() < wanted) take_from(directories_, wanted, names);
+  return names;
 }
 
 }  // namespace mounts

@@ -3,6 +3,9 @@
 // The kernel names a node by a number, which has a place in the table and the generation of that
 // place, so that a number of long ago names nothing. A node lives as long as the kernel has it
 // (FORGET takes back what lookups gave) and as long as somebody here holds it.
+//
+// The kernel keeps nodes for as long as it has memory. So the table has a bound, and says in time
+// which names the kernel should forget: those of the nodes that nobody has used the longest.
 #ifndef RPCRDMA_MOUNT_NODE_TABLE_H_
 #define RPCRDMA_MOUNT_NODE_TABLE_H_
 
@@ -10,10 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +36,13 @@ struct AccessAnswer {
   Time until{};
 };
 
+// A name by which the kernel knows a node.
+struct NameOfNode {
+  NodeId node, directory;
+  std::string name;
+  bool is_of_directory = false;  // the node's type
+};
+
 struct Node {
   explicit Node(const TimeOuts& time_outs) : attributes(time_outs) {}
 
@@ -39,7 +51,6 @@ struct Node {
   nfs3::ftype3 type = nfs3::ftype3::NF3REG;
   std::uint64_t fsid = 0, fileid = 0;
   AttributeCache attributes;
-  NameCache names;                      // of a directory
   std::vector<AccessAnswer> access;     // the latest few
   std::unique_ptr<WriteBehind> writes;  // of a file that was written
   Signal news;                          // of its writes and of blocks that were read
@@ -47,7 +58,8 @@ struct Node {
   std::uint64_t kernel_version = 0;     // of the content that the kernel may have kept
   std::uint64_t shown_version = 0;      // of the attributes that the kernel was shown
   int appending = 0;                    // the thread that has to open it once more to append
-  std::uint32_t opened = 0;             // by programs
+  std::uint32_t opened = 0;             // by programs; each has a hold
+  std::vector<NameOfNode> names;        // the latest few by which the kernel got it
   // A name of ours, which the file has until its last close, and its directory; empty: none.
   std::string our_name;
   NodeId our_directory{};
@@ -55,7 +67,10 @@ struct Node {
 
 class NodeTable {
  public:
-  explicit NodeTable(const TimeOuts& time_outs) : time_outs_(time_outs) {}
+  static constexpr std::size_t kNodesMax = 100'000;
+
+  explicit NodeTable(const TimeOuts& time_outs, std::size_t nodes_max = kNodesMax)
+      : time_outs_(time_outs), nodes_max_(nodes_max) {}
   NodeTable(const NodeTable&) = delete;
   NodeTable& operator=(const NodeTable&) = delete;
 
@@ -97,7 +112,22 @@ class NodeTable {
   void add_lookup(Node& node);
   void forget(NodeId id, std::uint64_t count);
 
+  // The kernel got the node by this name, or has the name no more.
+  void note_name(Node& node, NodeId directory, std::string_view name);
+  static void drop_name(Node& node, NodeId directory, std::string_view name);
+
+  // Nearly full: a node that nobody needs is better not made. Full: only what is known already is
+  // found, so that the bound holds whatever the kernel does.
+  bool is_nearly_full() const noexcept { return size_ >= nodes_max_ - nodes_max_ / 4; }
+  bool is_full() const noexcept { return size_ >= nodes_max_; }
+  // Returns names for the kernel to forget, at most so many: none until half of the table is taken.
+  // Directories come last, and nothing comes that is in use here. Nodes that the kernel keeps
+  // all the same come again behind all others. Names of a directory in which
+  // something is under way wait, as long as that does no harm: the kernel may have locked it.
+  std::vector<NameOfNode> take_forgettable(std::size_t most);
+
   std::size_t size() const noexcept { return size_; }
+  std::size_t most() const noexcept { return most_; }  // there ever were at a time
 
  private:
   struct Key {
@@ -110,13 +140,20 @@ class NodeTable {
     std::uint64_t lookups = 0;
     std::uint32_t holds = 0;
     std::optional<Node> node;
+    std::list<std::uint32_t>::iterator use{};  // in files_ or directories_
   };
+  static constexpr std::size_t kNamesMax = 4;  // of a node
 
   Place* place_of(NodeId id);
   Hold hold(Place& place);
   Hold add(Key key, const nfs3::fattr3& attributes);
   void let_go(Node& node);
   void free_if_unused(Place& place);
+  std::list<std::uint32_t>& uses_of(const Node& node) noexcept {
+    return node.type == nfs3::ftype3::NF3DIR ? directories_ : files_;
+  }
+  void take_from(std::list<std::uint32_t>& uses, std::size_t most, std::vector<NameOfNode>& into);
+  bool is_forgettable(const Place& place);
   static Key key_of(const Node& node) { return {node.fsid, node.handle.data}; }
 
   const TimeOuts& time_outs_;
@@ -124,7 +161,10 @@ class NodeTable {
   std::vector<std::uint32_t> free_;
   // Ordered, so that no choice of handles makes it slow.
   std::map<Key, NodeId> by_handle_;
-  std::size_t size_ = 0;
+  const std::size_t nodes_max_;
+  std::size_t size_ = 0, most_ = 0;
+  std::list<std::uint32_t> files_, directories_;  // indices, by their last use
+  std::vector<NameOfNode> displaced_;             // names beyond those that a node keeps
 };
 
 }  // namespace mounts

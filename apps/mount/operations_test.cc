@@ -206,6 +206,38 @@ TEST_P(Operations, CallsWaitWhileTheConnectionHasAsManyAsItMayHave) {
   EXPECT_TRUE(served_.read_file("file") == expected);
 }
 
+// The pieces wait for each other, 16 at a time, and have one deadline all the same.
+TEST_P(Operations, BytesForAServerThatIsGoneFailTogether) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  MountForTest mount(url(), {}, 128, kPatience);
+  const FileId file = mount.create("file");
+  served_.end();
+  const auto begun = Clock::now();
+  const auto write_all = [&]() -> Task<Outcome<void>> {
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      // Buffers of their own, each with a call of its own.
+      Buffer buffer = mount.tree->buffers().take();
+      auto done = co_await mount.files->write(file, i << 20U, buffer, 0, 70'000);
+      if (!done) co_return failed(done.error());
+    }
+    EXPECT_EQ(mount.files->dirty_count(), 1U);
+    co_return co_await mount.files->flush(file);
+  };
+  EXPECT_FALSE(mount.run(write_all()));
+  EXPECT_EQ(mount.tree->buffers().free_count(), mount.tree->buffers().count());
+  EXPECT_LT(Clock::now() - begun, 4 * kPatience);
+  served_.begin();
+}
+
+TEST_P(Operations, CallWhoseRequestHasEndedIsNotBegun) {
+  MountForTest mount(url());
+  const auto late =
+      mount.run(mount.names->make_directory(mount.root(), "d", 0755, {.deadline = Clock::now()}));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error(), ETIMEDOUT);
+  EXPECT_FALSE(fs::exists(served_.path("d")));
+}
+
 TEST_P(Operations, LargeFileIsReadAheadInOrder) {
   std::string content;
   for (int i = 0; i < 300'000; ++i) content += std::to_string(i) + "\n";

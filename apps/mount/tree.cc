@@ -11,6 +11,9 @@ using nfs3::nfsstat3;
 // A request of the kernel to write has a header in front of its bytes.
 constexpr std::size_t kBufferSize = kTransferMax + (64U << 10U);
 constexpr std::size_t kBuffersMin = 8;
+// A lookup keeps its directory locked at the kernel, whose names cannot be forgotten meanwhile.
+constexpr Clock::duration kWaitForRoom = std::chrono::seconds(1);
+constexpr Clock::duration kPauseForRoom = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -21,7 +24,8 @@ Tree::Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options)
       calls_(server.call_maker(), &turns),
       buffers_(std::max(kBuffersMin, options.memory / kBufferSize), kBufferSize),
       registered_(server.connections().use_memory(buffers_.all())),
-      nodes_(options_.time_outs) {}
+      nodes_(options_.time_outs, options_.nodes_max),
+      names_(options_.nodes_max) {}
 
 Task<Outcome<void>> Tree::begin() {
   auto found = co_await server_.look_up_path(server_.path());
@@ -73,17 +77,29 @@ bool Tree::note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Poin
   return true;
 }
 
-Entry Tree::entry_of(Hold node, Node& parent, std::string_view name,
-                     const nfs3::fattr3& attributes) {
-  parent.names.note(name, node->id, parent.attributes.version());
+Entry Tree::entry_of(Hold node, Node& parent, std::string_view name, const nfs3::fattr3& attributes,
+                     bool is_current) {
+  if (is_current) names_.note(parent.id, name, node->id, parent.attributes.version());
   nodes_.add_lookup(*node);
+  nodes_.note_name(*node, parent.id, name);
   node->shown_version = node->attributes.version();
   Entry entry;
   entry.attributes = attributes;
   entry.attributes_left = node->attributes.left(now());
-  entry.left = std::min(parent.attributes.left(now()), entry.attributes_left);
+  if (is_current) {
+    entry.left = std::min(parent.attributes.left(now()), entry.attributes_left);
+  }
   entry.node = std::move(node);
   return entry;
+}
+
+Task<int> Tree::wait_for_room(Who who) {
+  const Time end = std::min(now() + kWaitForRoom, who.deadline);
+  while (nodes_.is_full()) {
+    if (now() >= end) co_return ENFILE;
+    co_await turns_.pause(kPauseForRoom);
+  }
+  co_return 0;
 }
 
 }  // namespace mounts

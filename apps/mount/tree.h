@@ -5,6 +5,7 @@
 #ifndef RPCRDMA_MOUNT_TREE_H_
 #define RPCRDMA_MOUNT_TREE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -33,16 +34,20 @@ inline constexpr std::size_t kTransferMax = 1U << 20U;  // of one request of the
 
 struct TreeOptions {
   TimeOuts time_outs{};
-  std::size_t memory = 128U << 20U;  // for bytes that are read and written, at most
-  bool asks_at_open = true;          // false: as `nocto` of nfs(5)
+  std::size_t memory = 128U << 20U;              // for bytes that are read and written, at most
+  std::size_t nodes_max = NodeTable::kNodesMax;  // files and directories in mind, at most
+  std::uint32_t read_size = kTransferMax, write_size = kTransferMax;  // of a call, at most
+  bool asks_at_open = true;                                           // false: as `nocto` of nfs(5)
 };
 
 struct Statistics {
   std::uint64_t attributes_cached = 0, attributes_asked = 0;
   std::uint64_t names_cached = 0, names_asked = 0;
   std::uint64_t bytes_read_ahead = 0, bytes_in_vain = 0;
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // by programs
   std::uint64_t bytes_written_twice = 0;
   std::uint64_t commits = 0;
+  std::uint64_t names_forgotten = 0;  // which the kernel was asked for
 };
 
 // A program's user, for calls that are made in its name.
@@ -50,8 +55,10 @@ struct Who {
   std::uint32_t uid = 0;
   // Null: the connections' own.
   const rpcrdma::AuthSys* credential = nullptr;
+  Time deadline = Time::max();  // of the request, for all its calls
   nfs::CallAs as(bool* was_repeated = nullptr) const {
-    return {.route = {}, .credential = credential, .was_repeated = was_repeated};
+    return {
+        .route = {}, .credential = credential, .was_repeated = was_repeated, .deadline = deadline};
   }
 };
 
@@ -88,10 +95,17 @@ class Tree {
   nfs::FileCalls& calls() noexcept { return calls_; }
   nfs::Turns& turns() noexcept { return turns_; }
   NodeTable& nodes() noexcept { return nodes_; }
+  NameCache& names() noexcept { return names_; }
   BufferPool& buffers() noexcept { return buffers_; }
   Statistics& statistics() noexcept { return statistics_; }
   const TreeOptions& options() const noexcept { return options_; }
   nfs::Mounted& server() noexcept { return server_; }
+  std::uint32_t read_size() const noexcept {
+    return std::min(options_.read_size, server_.read_size());
+  }
+  std::uint32_t write_size() const noexcept {
+    return std::min(options_.write_size, server_.write_size());
+  }
   static Time now() { return Clock::now(); }
 
   // Makes the root's node, of the directory that the URL names. Everything else comes later.
@@ -108,7 +122,12 @@ class Tree {
   bool note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Point begun);
 
   // Makes the entry of a node that was found under this name. The kernel counts it as a lookup.
-  Entry entry_of(Hold node, Node& parent, std::string_view name, const nfs3::fattr3& attributes);
+  // `is_current` is false if a change of ours may have taken the name away since then.
+  Entry entry_of(Hold node, Node& parent, std::string_view name, const nfs3::fattr3& attributes,
+                 bool is_current);
+  // Waits a while for the kernel to forget nodes, if there is no room for another. Returns ENFILE
+  // if there is none then, or 0.
+  Task<int> wait_for_room(Who who);
 
  private:
   nfs::Mounted& server_;
@@ -119,6 +138,7 @@ class Tree {
   BufferPool buffers_;  // behind nodes and files in time: these have some of them
   nfs::Connections::Memory registered_;
   NodeTable nodes_;
+  NameCache names_;
 };
 
 }  // namespace mounts

@@ -19,7 +19,8 @@ bool overlap(const Piece& a, const Piece& b) {
 
 }  // namespace
 
-void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size) {
+void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size,
+                      Time deadline) {
   Piece& piece = pieces_.emplace_back();
   piece.number = ++last_;
   ++additions_;
@@ -27,6 +28,7 @@ void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, st
   piece.begin = begin;
   piece.size = size;
   piece.buffer = std::move(buffer);
+  piece.deadline = deadline;
   ++unwritten_;
 }
 
@@ -134,6 +136,7 @@ void WriteBehind::write_again(Piece& piece) {
   piece.state = State::kWaiting;
   piece.is_committing = false;
   piece.done = 0;
+  piece.deadline = Time::max();
 }
 
 // Bytes that were written over a lost piece since then would be written over by it: they go again,

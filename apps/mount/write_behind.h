@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <list>
 
+#include "mount/attribute_cache.h"
 #include "mount/buffer_pool.h"
 #include "nfs3.h"
 #include "rpcrdma/types.h"
@@ -31,6 +32,7 @@ class WriteBehind {
     std::size_t done = 0;             // bytes that the server has, with this verifier
     nfs3::writeverf3 verifier{};
     Buffer buffer;
+    Time deadline = Time::max();  // for its WRITE; later ones have the time of a call
     State state = State::kWaiting;
     unsigned losses = 0;         // of the server, which had it and did not keep it
     bool goes_again = false;     // it is under way, and has to be written once more
@@ -41,8 +43,10 @@ class WriteBehind {
     std::uint64_t end() const { return offset + size; }
   };
 
-  // Adds a piece behind all others.
-  void add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size);
+  // Adds a piece behind all others. With a server that is gone, all pieces fail at their deadlines,
+  // however many WRITEs wait for each other.
+  void add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size,
+           Time deadline = Time::max());
   // Adds bytes to the last piece if they follow it, it has room, and it still waits; else false.
   bool append(std::uint64_t offset, rpcrdma::Bytes data);
 
