@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <system_error>
 
@@ -123,7 +124,31 @@ Spread Figures::spread(std::string_view name, const std::string& label,
   return spread;
 }
 
+namespace {
+
+// Returns the socket of the mount of a process, or at a directory; empty: there is none. It does
+// not look at the directory, which may belong to a server that is gone.
+std::string mount_socket_of(const std::string& name) {
+  const std::string directory = std::filesystem::absolute(name).lexically_normal();
+  for (const std::string& path : all_mount_sockets()) {
+    if (path.ends_with("/" + name + kMountSocket)) return path;
+    if (is_number(name) || name.ends_with(".sock")) continue;
+    try {
+      const Figures figures(read_stat_socket(path));
+      const Figure* const info = figures.first("mount_info");
+      if (info != nullptr && info->label("directory") == directory) return path;
+    } catch (const std::system_error&) {
+      continue;  // its process is gone
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string stat_socket_of(const std::string& server) {
+  const std::string of_mount = server.empty() ? server : mount_socket_of(server);
+  if (!of_mount.empty()) return of_mount;
   if (!server.empty() && !is_number(server)) return server;
   std::vector<std::string> found = all_stat_sockets();
   if (!server.empty()) {

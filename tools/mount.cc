@@ -10,14 +10,17 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "files/file.h"
 #include "mount/fuse_session.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
+#include "tools/mount_figures.h"
 #include "tools/mount_options.h"
 #include "tools/nfs_commands.h"
+#include "tools/stat_socket.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -27,6 +30,7 @@ struct MountSettings {
   NfsSettings nfs;
   std::string url, directory;
   std::vector<std::string> options;
+  std::string uid, gid, stat_socket;
   bool is_read_only = false;
   bool stays = false;
 };
@@ -78,6 +82,13 @@ MountWords words_of(MountSettings& settings) {
   for (const std::string& each : settings.options) {
     if (auto read = read_mount_words(each, words); !read) fail(kUsage, read.error());
   }
+  for (const auto& [name, value] : {std::pair("uid=", settings.uid), {"gid=", settings.gid}}) {
+    if (value.empty()) continue;
+    if (auto read = read_mount_words(name + value, words); !read) fail(kUsage, read.error());
+  }
+  auto url = with_words(settings.url, words);
+  if (!url) fail(kUsage, url.error());
+  settings.url = std::move(*url);
   words.is_read_only |= settings.is_read_only;
   if (words.patience) {
     settings.client.timeout_s = std::chrono::duration<double>(*words.patience).count();
@@ -97,18 +108,43 @@ std::string statistics_text(mounts::Session& session) {
   const mounts::Statistics& counted = session.statistics();
   return fmt::format(
       "rpcrdma: attributes {} cached, {} asked; names {} cached, {} asked; {} read ahead, {} of it "
-      "in vain; {} written twice, {} commits; {} requests timed out, {} interrupted",
+      "in vain; {} written twice, {} commits; {} requests timed out, {} interrupted; {} files and "
+      "directories in mind, {} at most, {} names forgotten",
       counted.attributes_cached, counted.attributes_asked, counted.names_cached,
       counted.names_asked, size_text(counted.bytes_read_ahead), size_text(counted.bytes_in_vain),
       size_text(counted.bytes_written_twice), counted.commits, session.requests().timed_out(),
-      session.requests().interrupted());
+      session.requests().interrupted(), session.tree().nodes().size(),
+      session.tree().nodes().most(), counted.names_forgotten);
+}
+
+// A mount works without it, so that only a path that somebody asked for has to be right.
+std::unique_ptr<StatSocket> open_socket(const MountSettings& settings,
+                                        const mounts::Session& session,
+                                        const std::string& directory) {
+  std::string path = settings.stat_socket;
+  if (path == "none") return nullptr;
+  if (path.empty()) {
+    const std::string folder = own_stat_folder();
+    if (folder.empty()) return nullptr;
+    remove_stale_stat_sockets(folder);
+    path = fmt::format("{}/{}{}", folder, ::getpid(), kMountSocket);
+  }
+  try {
+    return std::make_unique<StatSocket>(path, [&session, url = settings.url, directory] {
+      return mount_figures(session, url, directory);
+    });
+  } catch (const std::system_error& error) {
+    if (settings.stat_socket.empty()) return nullptr;
+    fail(kFailed,
+         fmt::format("cannot listen at {} for `rpcrdma top`: {}", path, error.code().message()));
+  }
 }
 
 void mount_export(MountSettings& settings) {
   settings.client.common.refuse({"--json"}, "results, and mount prints none");
+  (void)parsed_nfs_url(settings.url);
   const MountWords words = words_of(settings);
   settings.nfs.note({settings.url});
-  (void)parsed_nfs_url(settings.url);
   std::array<char, PATH_MAX> whole{};
   struct stat status {};
   if (::realpath(settings.directory.c_str(), whole.data()) == nullptr ||
@@ -127,6 +163,11 @@ void mount_export(MountSettings& settings) {
                             words.directory_max};
   options.tree.memory = words.memory;
   options.tree.asks_at_open = words.asks_at_open;
+  options.tree.nodes_max = words.nodes;
+  options.tree.read_size = words.read_size.value_or(options.tree.read_size);
+  options.tree.write_size = words.write_size.value_or(options.tree.write_size);
+  options.uid = words.uid;
+  options.gid = words.gid;
   options.patience =
       std::chrono::milliseconds(static_cast<std::int64_t>(settings.client.timeout_s * 1e3));
   options.is_read_only = words.is_read_only;
@@ -140,13 +181,14 @@ void mount_export(MountSettings& settings) {
                     settings.url));
   };
   auto session = mounts::Session::mount(*server, whole.data(), options);
-  if (!session) fail(kFailed, fmt::format("{}: {}", settings.directory, session.error()));
+  if (!session) fail(kFailed, session.error());
   interrupt.wait_for_it();
   if (background) {
     background->report_ready();
   } else {
     say(fmt::format("ready {} at {}", settings.url, whole.data()));
   }
+  const auto socket = open_socket(settings, **session, whole.data());
   const bool has_kept_all = (*session)->run(interrupt.descriptor());
   if (settings.client.has_stats) say(statistics_text(**session));
   if (!has_kept_all) throw Exit{kFailed};
@@ -166,10 +208,22 @@ void add_mount(Command& program) {
         &settings.options,
         "options of nfs(5) and mount(8), with commas between them: ro, timeo=TENTHS, "
         "acregmin=S, acregmax=S, acdirmin=S, acdirmax=S, actimeo=S, noac, nocto, "
-        "nconnect=N, mountport=PORT, sec=FLAVOR, allow_other, memory=SIZE, suid, dev, noexec, "
-        "noatime, sync",
+        "nconnect=N, port=PORT, mountport=PORT, proto=rdma|tcp, rsize=BYTES, wsize=BYTES, "
+        "sec=FLAVOR, allow_other, uid=N, gid=N, memory=SIZE, nodes=N, suid, dev, noexec, noatime, "
+        "sync",
         {.type = "OPTION[,OPTION...]"}},
        {"--read-only", &settings.is_read_only, "refuse all changes, as -o ro"},
+       {"--uid",
+        &settings.uid,
+        "show all files as this user's, by number, as -o uid; the server goes on checking by its "
+        "own",
+        {.type = "N"}},
+       {"--gid", &settings.gid, "the same for the group", {.type = "N"}},
+       {"--stat-socket",
+        &settings.stat_socket,
+        "where `rpcrdma top` asks; without this, in the folder of serve's sockets, and with `none` "
+        "nowhere",
+        {.type = "PATH"}},
        {"-f,--foreground", &settings.stays,
         "stay, and say `ready` on stderr; without this the command ends when the export is "
         "mounted, and a process in the background goes on"}});

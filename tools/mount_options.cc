@@ -6,6 +6,9 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <utility>
+
+#include "nfs/client/url.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -14,12 +17,15 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::size_t kMemoryMin = 16U << 20U;
+constexpr std::size_t kNodesMin = 256;
 
 // Words that say what is so anyway, or that mount(8) and systemd keep for themselves.
-constexpr std::array kIdle{"rw",   "soft",   "nolock",   "local_lock=all", "cto",    "ac",
-                           "auto", "noauto", "nofail",   "_netdev",        "users",  "nouser",
-                           "user", "async",  "defaults", "nfsvers=3",      "vers=3", "proto=rdma",
-                           "rdma", "exec",   "relatime"};
+constexpr std::array kIdle{
+    "soft",           "softerr",  "nolock",   "local_lock=all", "cto",    "ac",
+    "auto",           "noauto",   "nofail",   "_netdev",        "users",  "nouser",
+    "user",           "async",    "defaults", "nfsvers=3",      "vers=3", "mountvers=3",
+    "mountproto=tcp", "exec",     "relatime", "intr",           "nointr", "fg",
+    "noacl",          "rdirplus", "nofsc",    "nosharecache",   "retry=0"};
 constexpr std::array kPassedOn{"suid",   "nosuid",  "dev",        "nodev",
                                "noexec", "noatime", "nodiratime", "sync"};
 
@@ -33,6 +39,20 @@ constexpr std::array kRefused{
             "timeo= (tenths of seconds)"},
     Refused{"lock", "locks are of this machine alone (nolock)"},
     Refused{"acl", "there are no access control lists"},
+    Refused{"retrans", "a request has the time of timeo= in all, however often it is made again"},
+    Refused{"retry",
+            "a mount is tried once; x-systemd.automount tries it again when the directory is used"},
+    Refused{"vers", "this is NFS version 3"},
+    Refused{"nfsvers", "this is NFS version 3"},
+    Refused{"minorversion", "this is NFS version 3"},
+    Refused{"mountvers", "MOUNT is asked by its version 3"},
+    Refused{"mountproto", "MOUNT is asked by TCP"},
+    Refused{"local_lock", "all locks are of this machine alone (local_lock=all)"},
+    Refused{"lookupcache", "acdirmax=0 has the server asked for each name"},
+    Refused{"nordirplus", "a server that has no READDIRPLUS is asked by READDIR"},
+    Refused{"sharecache", "each mount has caches of its own"},
+    Refused{"fsc", "nothing is kept on disks here"},
+    Refused{"resvport", "calls come from any port; the export needs `insecure`"},
     Refused{"bg", "a mount that waits for its server is for systemd: x-systemd.automount"},
 };
 
@@ -67,6 +87,40 @@ bool read_time_out(std::string_view name, std::string_view value, MountWords& wo
   return true;
 }
 
+// As in nfs(5): multiples of 1024, and less than 1024 is 4096.
+std::optional<std::uint32_t> transfer_size_of(std::string_view text) {
+  const auto value = number_of<std::uint32_t>(text, 1, std::numeric_limits<std::uint32_t>::max());
+  constexpr std::uint32_t kUnit = 1024, kLeast = 4096, kMost = 1U << 20U;
+  if (!value) return std::nullopt;
+  return *value < kUnit ? kLeast : std::min(*value / kUnit * kUnit, kMost);
+}
+
+// Reads those that are about the server. Returns as read_pair() does; "": it is none of them.
+const char* read_server_pair(std::string_view name, std::string_view value, MountWords& words) {
+  constexpr std::uint16_t kPortMax = std::numeric_limits<std::uint16_t>::max();
+  if (name == "mountport" || name == "port") {
+    std::optional<std::uint16_t>& port = name == "port" ? words.port : words.mount_port;
+    port = number_of<std::uint16_t>(value, 1, kPortMax);
+    return port ? nullptr : "a port";
+  }
+  if (name == "proto") {
+    if (value != "rdma" && value != "tcp") return "rdma or tcp, as the URL says it";
+    words.is_rdma = value == "rdma";
+    return nullptr;
+  }
+  if (name == "rsize" || name == "wsize") {
+    std::optional<std::uint32_t>& size = name == "rsize" ? words.read_size : words.write_size;
+    size = transfer_size_of(value);
+    return size ? nullptr : "bytes, from 1024 to 1048576";
+  }
+  if (name == "uid" || name == "gid") {
+    std::optional<std::uint32_t>& id = name == "uid" ? words.uid : words.gid;
+    id = number_of<std::uint32_t>(value, 0, std::numeric_limits<std::uint32_t>::max() - 1);
+    return id ? nullptr : "the number of a user or group, who owns everything as it is shown";
+  }
+  return "";
+}
+
 // Reads a word with a value. Returns what it takes if the value is none of these; null: it is read.
 const char* read_pair(std::string_view name, std::string_view value, MountWords& words) {
   if (name == "acregmin" || name == "acregmax" || name == "acdirmin" || name == "acdirmax" ||
@@ -78,11 +132,6 @@ const char* read_pair(std::string_view name, std::string_view value, MountWords&
     if (!tenths) return "tenths of seconds, up to a day";
     words.patience = milliseconds(std::uint64_t{*tenths} * 100);
     return nullptr;
-  }
-  if (name == "mountport") {
-    words.mount_port =
-        number_of<std::uint16_t>(value, 1, std::numeric_limits<std::uint16_t>::max());
-    return words.mount_port ? nullptr : "a port";
   }
   if (name == "nconnect") {
     words.connections = number_of<std::uint32_t>(value, 1, 16);
@@ -100,7 +149,13 @@ const char* read_pair(std::string_view name, std::string_view value, MountWords&
     words.memory = *size;
     return nullptr;
   }
-  return "";
+  if (name == "nodes") {
+    const auto count = number_of<std::size_t>(value, kNodesMin, std::size_t{1} << 30U);
+    if (!count) return "a number of files and directories, 256 at least";
+    words.nodes = *count;
+    return nullptr;
+  }
+  return read_server_pair(name, value, words);
 }
 
 Expected<void, std::string> wrong(std::string text) {
@@ -113,8 +168,10 @@ Expected<void, std::string> read_word(std::string_view word, MountWords& words) 
   }
   if (std::ranges::find(kPassedOn, word) != kPassedOn.end()) {
     words.fuse.emplace_back(word);
-  } else if (word == "ro") {
-    words.is_read_only = true;
+  } else if (word == "ro" || word == "rw") {
+    words.is_read_only = word == "ro";
+  } else if (word == "rdma") {
+    words.is_rdma = true;
   } else if (word == "allow_other") {
     words.is_for_all = true;
   } else if (word == "nocto") {
@@ -122,8 +179,9 @@ Expected<void, std::string> read_word(std::string_view word, MountWords& words) 
   } else if (word == "noac") {
     return read_word("actimeo=0", words);
   } else {
+    const std::string_view name = word.substr(0, word.find('='));
     for (const Refused& each : kRefused) {
-      if (word == each.word) return wrong(fmt::format("-o {}: {}", word, each.why));
+      if (name == each.word) return wrong(fmt::format("-o {}: {}", word, each.why));
     }
     const std::size_t equals = word.find('=');
     const char* takes = "";
@@ -141,6 +199,25 @@ Expected<void, std::string> read_word(std::string_view word, MountWords& words) 
 }
 
 }  // namespace
+
+Expected<std::string, std::string> with_words(const std::string& url, const MountWords& words) {
+  const auto failed = [](std::string text) { return Unexpected<std::string>(std::move(text)); };
+  auto parsed = nfs::parse_nfs_url(url);
+  if (!parsed) return failed(parsed.error());
+  if (words.is_rdma && *words.is_rdma != parsed->is_rdma) {
+    return failed(fmt::format("-o proto={}: the URL says {}", *words.is_rdma ? "rdma" : "tcp",
+                              parsed->is_rdma ? "nfs+rdma" : "nfs+tcp"));
+  }
+  if (!words.port) return url;
+  const auto usual = parsed->is_rdma ? nfs::NfsUrl::kRdmaPort : nfs::NfsUrl::kTcpPort;
+  for (nfs::NfsUrl::Server& each : parsed->servers) {
+    if (each.port != usual && each.port != *words.port) {
+      return failed(fmt::format("-o port={}: the URL says {}", *words.port, each.port));
+    }
+    each.port = *words.port;
+  }
+  return parsed->text();
+}
 
 Expected<void, std::string> read_mount_words(std::string_view text, MountWords& words) {
   while (!text.empty()) {

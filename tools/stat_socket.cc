@@ -189,19 +189,31 @@ void remove_stale_stat_sockets(const std::string& folder) {
   }
 }
 
-std::vector<std::string> all_stat_sockets() {
+namespace {
+
+std::vector<std::string> all_sockets(bool of_mounts) {
   std::vector<std::string> found;
   for (const std::string& folder : {std::string(kSystemFolder), user_folder()}) {
     if (folder.empty()) continue;
     std::error_code error;
     for (const auto& each : fs::directory_iterator(folder, error)) {
-      if (each.path().extension() == kFigures && each.is_socket(error)) {
-        found.push_back(each.path().string());
-      }
+      const std::string path = each.path().string();
+      const bool is_figures = each.path().extension() == kFigures && each.is_socket(error);
+      if (is_figures && path.ends_with(kMountSocket) == of_mounts) found.push_back(path);
     }
   }
   std::ranges::sort(found);
   return found;
+}
+
+}  // namespace
+
+std::vector<std::string> all_stat_sockets() {
+  return all_sockets(false);
+}
+
+std::vector<std::string> all_mount_sockets() {
+  return all_sockets(true);
 }
 
 int connect_stat_socket(const std::string& path) {

@@ -43,6 +43,10 @@ std::string live_socket_of(const std::string& stat_socket);
 // Returns the folder in which a server makes its socket, PID.sock; empty: there is none for this
 // user. Service managers name it by RUNTIME_DIRECTORY.
 std::string own_stat_folder();
+// The end of the names of sockets of mounts, which nobody finds who has not named one.
+inline constexpr const char* kMountSocket = ".mount.sock";
+// Returns the paths of the sockets of mounts.
+std::vector<std::string> all_mount_sockets();
 // Removes the sockets of servers that were killed.
 void remove_stale_stat_sockets(const std::string& folder);
 // Returns the paths of the sockets that this user's servers, and the system's, have made.

@@ -20,6 +20,7 @@
 #include "tools/figures.h"
 #include "tools/interrupt.h"
 #include "tools/text.h"
+#include "tools/top_mount.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -60,6 +61,10 @@ struct Reading {
   std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
 };
 
+double between(const Reading& before, const Reading& now) {
+  return std::max(1e-3, std::chrono::duration<double>(now.at - before.at).count());
+}
+
 // Returns the value of one figure for each peer.
 std::map<std::string, double> by_peer(const Figures& figures, std::string_view name) {
   std::map<std::string, double> values;
@@ -81,7 +86,7 @@ std::map<std::string, Spread> spreads(const Figures& figures) {
 }
 
 std::vector<Row> rows_of(const Reading& before, const Reading& now) {
-  const double seconds = std::max(1e-3, std::chrono::duration<double>(now.at - before.at).count());
+  const double seconds = between(before, now);
   std::map<std::string, Row> rows;
   for (const Figure& each : now.figures.all()) {
     if (each.name != "connection_credits") continue;
@@ -123,7 +128,7 @@ std::vector<Row> rows_of(const Reading& before, const Reading& now) {
 
 // Returns the row of all connections; those that ended in between are in its rates.
 Row sum_of(const Reading& before, const Reading& now, const std::vector<Row>& rows) {
-  const double seconds = std::max(1e-3, std::chrono::duration<double>(now.at - before.at).count());
+  const double seconds = between(before, now);
   Row sum;
   sum.bytes = (now.figures.sum("payload_bytes_total") - before.figures.sum("payload_bytes_total")) /
               seconds;  // over RDMA
@@ -174,6 +179,8 @@ std::string duration_text(double seconds) {
 // `lines`: of the terminal; what does not fit is counted.
 std::string table(const Reading& before, const Reading& now, const std::string& sort,
                   std::size_t lines) {
+  if (is_of_mount(now.figures))
+    return mount_table(before.figures, now.figures, between(before, now));
   std::vector<Row> rows = rows_of(before, now);
   const Row sum = sum_of(before, now, rows);
   sort_rows(rows, sort);
@@ -223,6 +230,8 @@ Json to_json(const Row& row) {
 }
 
 Json json_of(const Reading& before, const Reading& now, const std::string& sort) {
+  if (is_of_mount(now.figures))
+    return mount_json(before.figures, now.figures, between(before, now));
   std::vector<Row> rows = rows_of(before, now);
   sort_rows(rows, sort);
   Json connections = Json::array();
@@ -325,12 +334,13 @@ void top(TopSettings& settings) {
 }  // namespace
 
 void add_top(Command& program) {
-  Command& command =
-      program.add_subcommand("top", "show what a server does now, and each of its connections");
+  Command& command = program.add_subcommand(
+      "top", "show what a server does now, and each of its connections, or what a mount does");
   TopSettings& settings = command.on_call(top);
   command.add({
       {"server", &settings.server,
-       "the id of its process, or the path of its socket; not needed where one server runs"},
+       "the id of its process, or the path of its socket; not needed where one server runs; of a "
+       "mount also its directory"},
       {"--interval",
        &settings.interval_s,
        "seconds between two readings, over which rates are taken",

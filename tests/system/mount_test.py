@@ -8,12 +8,12 @@ import ctypes
 import errno
 import fcntl
 import filecmp
-import json
 import mmap
 import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -22,96 +22,10 @@ import subprocess
 import sys
 import unittest
 
-from command_fixture import BOUND_S, COMMAND, CommandFixture, run, wait_until
+from command_fixture import BOUND_S, COMMAND, run, wait_until
+from mount_fixture import TIMEO, MountFixture, why_not
 
-TIMEO = 600  # tenths of seconds that a request may take
 MANY = int(os.environ.get("RPCRDMA_MOUNT_NAMES", "2000"))  # in one directory; 20,000 in make check-all
-
-
-def why_not():
-    """The reason why nothing can be mounted here; none: it can."""
-    if os.geteuid() != 0:
-        return "mounting without root needs fusermount3 and a /dev/fuse for all; the lab has them"
-    try:
-        os.close(os.open("/dev/fuse", os.O_RDWR))
-    except OSError as error:
-        return f"/dev/fuse: {error.strerror}"
-    if not json.loads(run("info", "--json").stdout)["features"]["mount"]["built"]:
-        return "this build has no libfuse3"
-    return None
-
-
-def mounts():
-    """The mount points here, with the numbers of their devices."""
-    lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-    return {words[4]: words[2] for words in map(str.split, lines)}
-
-
-class MountFixture(CommandFixture):
-    def setUp(self):
-        super().setUp()
-        self.processes = []
-        self.at = self.root / "at"
-        self.at.mkdir()
-        self.server, self.url = self.serve_nfs()
-
-    def tearDown(self):
-        for point, device in mounts().items():
-            if not point.startswith(str(self.root)):
-                continue
-            subprocess.run(["umount", "-l", point], check=False)
-            abort = pathlib.Path(f"/sys/fs/fuse/connections/{device.split(':')[1]}/abort")
-            try:
-                abort.write_text("1")
-            except OSError:
-                pass  # it is gone, or the folder is not mounted here
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate(timeout=BOUND_S)
-        super().tearDown()
-
-    def serve_nfs(self, port=0, folder=None):
-        process = subprocess.Popen(
-            [COMMAND, "serve", "--nfs", f"{folder or self.served}:no_root_squash", "--export", "/data", "--port",
-             str(port), "--provider", "siwarp", "--handle-key", self.root / "key"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.processes.append(process)
-        line = process.stdout.readline()
-        self.assertTrue(line.startswith("ready"), line)
-        return process, next(word for word in line.split() if word.startswith("nfs+rdma"))
-
-    def port(self):
-        return int(self.url.split("/")[2].split(":")[1])
-
-    def mount(self, *arguments, at=None, url=None, options=f"timeo={TIMEO}"):
-        """Mounts, and returns the process that stays in the foreground."""
-        process = subprocess.Popen([COMMAND, "mount", url or self.url, at or self.at, "-f", "-o", options, "--stats",
-                                    *map(str, arguments)], stderr=subprocess.PIPE, text=True)
-        self.processes.append(process)
-        line = process.stderr.readline()
-        self.assertTrue(line.startswith("ready"), line)
-        return process
-
-    def ended(self, process, code=0):
-        """What the process said, which ends by itself."""
-        _, errors = process.communicate(timeout=BOUND_S)
-        self.assertEqual(process.returncode, code, errors)
-        return errors
-
-    def is_mounted(self, at=None):
-        return str(at or self.at) in mounts()
-
-    def ok(self, *command, **keywords):
-        result = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=BOUND_S, check=False,
-                                **keywords)
-        self.assertEqual(result.returncode, 0, (command, result.stdout, result.stderr))
-        return result.stdout
-
-    def fails_with(self, code, function, *arguments):
-        with self.assertRaises(OSError) as raised:
-            function(*arguments)
-        self.assertEqual(raised.exception.errno, code, raised.exception)
 
 
 class Files(MountFixture):
@@ -332,6 +246,38 @@ class Programs(MountFixture):
         self.ok("cp", "-a", self.at / "tree", back)
         self.is_same(tree, back)
         self.ok("rm", "-r", self.at / "tree")
+
+    def test_c_project_is_built_there(self):
+        compiler = shutil.which("cc")
+        if not compiler or not shutil.which("make"):
+            self.skipTest("there is no C compiler, or no make")
+        (self.at / "part.h").write_text("int part(int);\n")
+        for i in range(5):
+            (self.at / f"part{i}.c").write_text(f'#include "part.h"\nint part{i}(int a) {{ return a + {i}; }}\n')
+        (self.at / "main.c").write_text("int part4(int);\nint main(void) { return part4(1) == 5 ? 0 : 1; }\n")
+        (self.at / "Makefile").write_text(
+            "OBJECTS := $(patsubst %.c,%.o,$(wildcard *.c))\nprogram: libparts.a main.o\n\tcc -o $@ main.o -L. -lparts\n"
+            "libparts.a: $(filter part%,$(OBJECTS))\n\tar rcs $@ $^\n")
+        self.ok("make", "-C", self.at, "-j4")
+        self.ok(self.at / "program")
+        self.assertIn("is up to date", self.ok("make", "-C", self.at))
+
+    def test_rsync_goes_both_ways(self):
+        if not shutil.which("rsync"):
+            self.skipTest("rsync is not installed")
+        tree = self.root / "tree"
+        self.make_tree(tree)
+        self.ok("rsync", "-a", f"{tree}/", self.at / "there")
+        self.assertEqual(self.ok("rsync", "-ai", f"{tree}/", self.at / "there"), "")
+        self.ok("rsync", "-a", "--checksum", f"{self.at / 'there'}/", self.root / "back")
+        self.is_same(tree, self.root / "back")
+
+    def test_fio_finds_all_that_it_has_written(self):
+        if not shutil.which("fio"):
+            self.skipTest("fio is not installed")
+        for engine, direct in (("psync", 0), ("psync", 1), ("mmap", 0)):
+            self.ok("fio", "--name=verify", f"--directory={self.at}", "--rw=randrw", "--bs=4k", "--size=4m", "--verify=crc32c",
+                    "--do_verify=1", "--verify_fatal=1", f"--ioengine={engine}", f"--direct={direct}")
 
     def test_sqlite_keeps_its_journal_there(self):
         database = sqlite3.connect(self.at / "db")
@@ -688,10 +634,32 @@ class Ends(MountFixture):
         self.fails_with(errno.EROFS, (self.at / "file").write_text, "y")
         self.fails_with(errno.EROFS, os.unlink, self.at / "file")
 
+    def test_owners_are_shown_as_the_options_say(self):
+        (self.served / "file").write_text("x")
+        os.chown(self.served / "file", 12, 34)
+        self.mount("--uid", 1234, "--gid", "5678")
+        for seen in (self.at.stat(), (self.at / "file").stat()):
+            self.assertEqual((seen.st_uid, seen.st_gid), (1234, 5678))
+        with os.scandir(self.at) as entries:
+            self.assertEqual([entry.stat().st_uid for entry in entries], [1234])
+        self.assertEqual((self.served / "file").stat().st_uid, 12)
+
+    def test_transfers_are_as_large_as_the_options_say(self):
+        (self.served / "file").write_bytes(bytes(1 << 20))
+        mounting = self.mount(options="rsize=65536,wsize=32768")
+        (self.at / "copy").write_bytes((self.at / "file").read_bytes())
+        self.ok("umount", self.at)
+        said = self.ended(mounting)
+        counts = {words[0]: int(words[-1]) for words in map(str.split, said.splitlines()[1:])}
+        self.assertGreaterEqual(counts["write_chunk_count"], 16)
+        self.assertGreaterEqual(counts["read_chunk_count"], 32)
+
     def test_what_cannot_be_mounted_says_why(self):
         (self.served / "file").touch()
         for text, code, arguments in (
                 ("there is no such option", 2, (self.url, self.at, "-o", "frobnicate")),
+                ("the URL says nfs+rdma", 2, (self.url, self.at, "-o", "proto=tcp")),
+                ("uid= takes", 2, (self.url, self.at, "--uid", "somebody")),
                 ("unkillable", 2, (self.url, self.at, "-o", "hard")),
                 ("--json is for results", 2, (self.url, self.at, "--json")),
                 ("No such file", 1, (self.url, self.root / "nothing")),
