@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import command_fixture
@@ -115,12 +114,10 @@ LADDER = "[...document.querySelectorAll('tr.ladder svg text')].map(each => each.
 
 def remove(folder):
     """Removes the folder again while a process of the browser that was killed may still be about to create a file in it."""
-    for _ in range(100):
+    def is_gone():
         shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{folder} cannot be removed")
+        return not folder.exists()
+    command_fixture.wait_until(is_gone)
 
 
 @unittest.skipUnless(CHROMIUM, "chromium is not installed")
