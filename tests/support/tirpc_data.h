@@ -1,10 +1,12 @@
-// Arguments and results of libtirpc's programs in tests: one opaque<>.
+// Libtirpc's programs in tests share this: one opaque<> as arguments and results, and a loop.
 #ifndef RPCRDMA_TESTS_SUPPORT_TIRPC_DATA_H_
 #define RPCRDMA_TESTS_SUPPORT_TIRPC_DATA_H_
 
+#include <poll.h>
 #include <rpc/rpc.h>
 
 #include <cstddef>
+#include <vector>
 
 namespace rpcrdma::test {
 
@@ -28,6 +30,18 @@ xdrproc_t coder(Function* function) {
 template <std::size_t N>
 char* text_of(const char (&text)[N]) {
   return const_cast<char*>(text);
+}
+
+// Serves as a program with a loop of its own does, until `stop` is readable or closed.
+inline void serve_until(int stop) {
+  for (;;) {
+    std::vector<pollfd> fds(svc_pollfd, svc_pollfd + svc_max_pollfd);
+    fds.push_back({stop, POLLIN, 0});
+    const int ready = ::poll(fds.data(), fds.size(), -1);
+    if (ready < 0 || fds.back().revents != 0) return;
+    fds.pop_back();
+    svc_getreq_poll(fds.data(), ready);
+  }
 }
 
 }  // namespace rpcrdma::test

@@ -1,7 +1,6 @@
 // The adapter where there is no memory: each of its functions is called by C, which no exception
 // may cross.
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <rpc/rpc.h>
 #include <unistd.h>
 
@@ -98,16 +97,7 @@ class TirpcAdapterMemory : public ::testing::Test {
     serving_.join();
     ::close(stop_[0]);
   }
-  void serve() const {
-    for (;;) {
-      std::vector<pollfd> fds(svc_pollfd, svc_pollfd + svc_max_pollfd);
-      fds.push_back({stop_[0], POLLIN, 0});
-      const int ready = ::poll(fds.data(), fds.size(), -1);
-      if (ready < 0 || fds.back().revents != 0) return;
-      fds.pop_back();
-      svc_getreq_poll(fds.data(), ready);
-    }
-  }
+  void serve() const { test::serve_until(stop_[0]); }
   static clnt_stat echo(CLIENT* client, u_int size) {
     std::vector<char> bytes(size, 'x');
     Data arguments{size, bytes.data()}, results{0, nullptr};

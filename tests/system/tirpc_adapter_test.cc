@@ -616,16 +616,7 @@ class TirpcAdapterServer : public ::testing::TestWithParam<Loop> {
     serving_.join();
     ::close(stop_[0]);
   }
-  void poll_until_stopped() const {
-    for (;;) {
-      std::vector<pollfd> fds(svc_pollfd, svc_pollfd + svc_max_pollfd);
-      fds.push_back({stop_[0], POLLIN, 0});
-      const int ready = ::poll(fds.data(), fds.size(), -1);
-      if (ready < 0 || fds.back().revents != 0) return;
-      fds.pop_back();
-      svc_getreq_poll(fds.data(), ready);
-    }
-  }
+  void poll_until_stopped() const { test::serve_until(stop_[0]); }
   void select_until_stopped() const {
     for (;;) {
       fd_set fds = svc_fdset;

@@ -100,16 +100,7 @@ class TransportsProgram {
   u_short port = 0;
 
  private:
-  void serve() const {
-    for (;;) {
-      std::vector<pollfd> fds(svc_pollfd, svc_pollfd + svc_max_pollfd);
-      fds.push_back({stop_[0], POLLIN, 0});
-      const int ready = ::poll(fds.data(), fds.size(), -1);
-      if (ready < 0 || fds.back().revents != 0) return;
-      fds.pop_back();
-      svc_getreq_poll(fds.data(), ready);
-    }
-  }
+  void serve() const { test::serve_until(stop_[0]); }
 
   std::array<int, 2> stop_{-1, -1};
   std::thread serving_;
