@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures an unchanged pair of rpcgen's over RDMA beside itself over TCP, in turn in one run.
+"""Measures an unchanged pair of rpcgen's over RDMA beside itself over TCP and beside a native pair, in turn in one run.
 
 usage: tirpc_bench.py COMMAND PROGRAMS [--rounds 5] [--seconds 1]
            COMMAND: an optimised rpcrdma; PROGRAMS: the folder of tirpc_blocks_server and tirpc_blocks_bench
 
-Runs in a network and a mount namespace of its own, which takes root. Each row has the medians of calls a second, and the median
-of the rounds' ratios.
+Runs in a network and a mount namespace of its own, which takes root. Each row has the medians of calls a second, and the medians
+of the rounds' ratios with their lower and upper quartiles. "native" is a client and a server of rpcrdma-gen's for the same .x file.
 """
 import argparse
 import os
@@ -52,25 +52,33 @@ def measure(options, crc, table):
     while not registered():
         pause.wait(0.05)
 
-    def rate(procedure, size, *prefix, nettype):
-        words = [*prefix, programs / "tirpc_blocks_bench", "127.0.0.1", nettype, procedure, str(size), str(options.seconds)]
+    native = subprocess.Popen([programs / "tirpc_blocks_native", "serve", crc], stdout=subprocess.PIPE, text=True)
+    url = native.stdout.readline().strip()
+
+    def rate(way, procedure, size):
+        words = {"rdma": [*run, "--", programs / "tirpc_blocks_bench", "127.0.0.1", "rdma"],
+                 "tcp": [programs / "tirpc_blocks_bench", "127.0.0.1", "tcp"],
+                 "native": [programs / "tirpc_blocks_native", url, crc]}[way]
+        words = [*words, procedure, str(size), str(options.seconds)]
         return float(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
     try:
         print(f"CRC {crc}, {'with the table' if table else 'without a table'}")
         for name, procedure, size in CASES:
-            pairs = []
+            ways = ["rdma", "tcp"] if procedure == "null" else ["rdma", "tcp", "native"]
+            turns = []
             for number in range(options.rounds):
-                pair = {}
-                for nettype in ("rdma", "tcp") if number % 2 == 0 else ("tcp", "rdma"):
-                    prefix = [*run, "--"] if nettype == "rdma" else []
-                    pair[nettype] = rate(procedure, size, *prefix, nettype=nettype)
-                pairs.append(pair)
-            medians = {each: statistics.median(pair[each] for pair in pairs) for each in ("rdma", "tcp")}
-            ratio = statistics.median(pair["rdma"] / pair["tcp"] for pair in pairs)
-            print(f"  {name:22} RDMA {medians['rdma']:9.0f}/s   TCP {medians['tcp']:9.0f}/s   {ratio:.2f}", flush=True)
+                order = [ways[(number + place) % len(ways)] for place in range(len(ways))]
+                turns.append({way: rate(way, procedure, size) for way in order})
+            line = "".join(f"  {way} {statistics.median(turn[way] for turn in turns):8.0f}/s" for way in ways)
+            for way in ways[1:]:
+                ratios = [turn["rdma"] / turn[way] for turn in turns]
+                low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+                line += f"   of {way} {middle:.2f} ({low:.2f} to {high:.2f})"
+            print(f"  {name:20}{line}", flush=True)
     finally:
-        server.kill()
-        server.wait()
+        for process in (server, native):
+            process.kill()
+            process.wait()
         subprocess.run(["rpcinfo", "-d", BLOCKS, "1"], check=False, env={**os.environ, "PATH": SBIN}, capture_output=True)
 
 
