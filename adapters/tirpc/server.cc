@@ -189,6 +189,7 @@ void RdmaServer::progress_while_more_comes() {
   for (int round = 0; round < kRoundsMax && !is_ending_ && server_->linger(); ++round) {
     server_->progress();
   }
+  (void)server_->wait_fd();  // signals what is left to do
 }
 
 void RdmaServer::call(CallContext& context) {

@@ -5,9 +5,11 @@
 #include <rpcrdma/client.h>
 #include <rpcrdma/server.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,7 +41,7 @@ int serve(bool is_crc) {
   if (!server) return fail(server.error());
   Blocks service;
   if (auto added = server->add(service.kProgram, service.kVersion, service); !added) return fail(added.error());
-  std::printf("rdma://%s\n", server->address().c_str());
+  std::printf("rdma://%s\n", std::string(server->address()).c_str());
   std::fflush(stdout);
   server->run();
   return 0;

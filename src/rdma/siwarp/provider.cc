@@ -67,6 +67,7 @@ class SiwarpProvider final : public Provider {
                   [](QueuePair& each) { return each.receive_some(); });
   }
   bool linger() override {
+    shard_.is_polled = false;  // the owner is here, and says by wait_fd() that it goes
     return has_something() || waiting_.linger(shard_.open, shard_.news, shard_.moved,
                                               [](QueuePair& each) { return each.receive_some(); });
   }

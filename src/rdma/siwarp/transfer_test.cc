@@ -365,6 +365,33 @@ TEST(SiwarpTransfer, WaitFdTellsOfBytesTimersAndWakeUps) {
   EXPECT_TRUE(readable(1000));
 }
 
+// Each signal would cost it three system calls, four times for each message of 1 MiB.
+TEST(SiwarpTransfer, AnOwnerThatLingersIsSignalledWhatIsLeftToSendWhenItGoes) {
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  constexpr std::uint32_t kSize = 1U << 20U;  // several turns
+  const Remote room = server.expose(0, kSize, RemoteAccess::kWrite);
+  const Slice all = client.slice(0, kSize);
+  Provider& provider = *nodes.client_provider;
+  provider.progress();
+  const int descriptor = provider.wait_fd();
+  const auto readable = [&] {
+    pollfd entry{descriptor, POLLIN, 0};
+    return poll(&entry, 1, 0) == 1;
+  };
+  ASSERT_TRUE(client.post(1, Write{{&all, 1}, room}, false));
+  EXPECT_TRUE(readable());
+  provider.progress();
+  EXPECT_TRUE(readable()) << "as long as the owner polls";
+  EXPECT_TRUE(provider.linger());
+  provider.progress();
+  EXPECT_FALSE(readable());
+  ASSERT_EQ(provider.wait_fd(), descriptor);
+  EXPECT_TRUE(readable());
+}
+
 TEST(SiwarpTransfer, WaitReturnsForNewsAndForOtherThreads) {
   for (const int spin : {0, 20}) {
     Options options;
