@@ -7,10 +7,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 #include "base/assert.h"
 
 namespace rpcrdma::posix {
+namespace {
+
+// Their addresses distinguish our own two descriptors from all others. Each is read when it is
+// ready alone: a wake() of another thread costs a system call for each read.
+char timer_mark, event_mark;
+
+}  // namespace
 
 Expected<std::unique_ptr<Reactor>, SystemError> Reactor::make() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
@@ -19,11 +27,10 @@ Expected<std::unique_ptr<Reactor>, SystemError> Reactor::make() {
   if (!timer) return failed("timerfd_create");
   Fd event(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!event) return failed("eventfd");
-  // A null pointer distinguishes our own two descriptors from all others.
-  for (const Fd* own : {&timer, &event}) {
+  for (const auto& [own, mark] : {std::pair{&timer, &timer_mark}, std::pair{&event, &event_mark}}) {
     epoll_event entry{};
     entry.events = EPOLLIN;
-    entry.data.ptr = nullptr;
+    entry.data.ptr = mark;
     if (epoll_ctl(epoll.value(), EPOLL_CTL_ADD, own->value(), &entry) != 0) {
       return failed("epoll_ctl");
     }
@@ -86,13 +93,14 @@ void Reactor::dispatch() {
   if (ready_begin_ == ready_end_) fetch(0);
   while (ready_begin_ < ready_end_) {
     const epoll_event entry = ready_[ready_begin_++];
-    if (entry.data.ptr != nullptr) {
-      static_cast<Watched*>(entry.data.ptr)->handle_ready(entry.events);
-    } else {
+    if (entry.data.ptr == &timer_mark) {
       drain(timer_.value());
+    } else if (entry.data.ptr == &event_mark) {
       drain(event_.value());
       // After reading: a wake() in between is seen by callers that check their queue next.
       woken_.exchange(false, std::memory_order_acq_rel);
+    } else if (entry.data.ptr != nullptr) {  // null: forgotten meanwhile
+      static_cast<Watched*>(entry.data.ptr)->handle_ready(entry.events);
     }
   }
   dispatch_deadlines();
