@@ -22,10 +22,9 @@ std::uint32_t wanted_bits(const Node& node, int mask) {
 
 }  // namespace
 
-AttributeOperations::Shown AttributeOperations::shown(Node& node,
-                                                      const nfs3::fattr3& attributes) const {
-  node.shown_version = node.attributes.version();
-  return {attributes, node.attributes.left(Tree::now())};
+AttributeOperations::Shown AttributeOperations::shown(const Node& node,
+                                                      const nfs3::fattr3& attributes) {
+  return {attributes, node.attributes.left(Tree::now()), node.attributes.version()};
 }
 
 Task<Outcome<AttributeOperations::Shown>> AttributeOperations::get(Hold node, Who who) {

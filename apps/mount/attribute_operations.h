@@ -16,7 +16,8 @@ class AttributeOperations {
 
   struct Shown {
     nfs3::fattr3 attributes;
-    Clock::duration left;  // for how long the kernel may show them without asking
+    Clock::duration left;   // for how long the kernel may show them without asking
+    std::uint64_t version;  // of these attributes
   };
   // Shows what programs have written here, too.
   Task<Outcome<Shown>> get(Hold node, Who who);
@@ -28,7 +29,7 @@ class AttributeOperations {
   Task<Outcome<nfs3::FSSTAT3resok>> space(Who who);
 
  private:
-  Shown shown(Node& node, const nfs3::fattr3& attributes) const;
+  static Shown shown(const Node& node, const nfs3::fattr3& attributes);
 
   Tree& tree_;
   FileOperations& files_;

@@ -67,12 +67,21 @@ Hold node_of(Session& session, fuse_ino_t number) {
   return session.tree().nodes().find(NodeId{number});
 }
 
-// Answers with an entry. One that the kernel did not get is no lookup.
+// Answers with an entry.
 int answer(Session& session, Request& request, const Outcome<Entry>& entry) {
   if (!entry) return entry.error();
   if (!entry->node && entry->left <= Clock::duration{}) return ENOENT;
   const fuse_entry_param shown = session.entry_for_kernel(*entry);
-  if (!request.entry(shown) && entry->node) session.tree().nodes().forget(entry->node->id, 1);
+  if (request.entry(shown) && entry->node) session.tree().note_shown(*entry->node, entry->version);
+  return 0;
+}
+// Answers with attributes of a node that the kernel has.
+int answer(Session& session, Request& request, Node& node,
+           const Outcome<AttributeOperations::Shown>& found) {
+  if (!found) return found.error();
+  if (request.attributes(session.shown(found->attributes), in_seconds(found->left))) {
+    node.shown_version = found->version;
+  }
   return 0;
 }
 int answer(Request& request, const Outcome<void>& outcome) {
@@ -204,10 +213,8 @@ void get_attributes(fuse_req_t handle, fuse_ino_t number, fuse_file_info* /*file
   session.serve(handle, [&session, number](Request& request) -> Task<int> {
     Hold node = node_of(session, number);
     if (!node) co_return ESTALE;
-    auto found = co_await session.attributes().get(std::move(node), request.who());
-    if (!found) co_return found.error();
-    request.attributes(session.shown(found->attributes), in_seconds(found->left));
-    co_return 0;
+    auto found = co_await session.attributes().get(node_of(session, number), request.who());
+    co_return answer(session, request, *node, found);
   });
 }
 
@@ -249,10 +256,8 @@ void set_attributes(fuse_req_t handle, fuse_ino_t number, struct stat* wanted, i
     if (!node) co_return ESTALE;
     nfs3::sattr3 changes;
     if (const int error = changes_of(values, which, changes); error != 0) co_return error;
-    auto now = co_await session.attributes().set(std::move(node), changes, request.who());
-    if (!now) co_return now.error();
-    request.attributes(session.shown(now->attributes), in_seconds(now->left));
-    co_return 0;
+    auto now = co_await session.attributes().set(node_of(session, number), changes, request.who());
+    co_return answer(session, request, *node, now);
   });
 }
 
@@ -344,16 +349,21 @@ void create_file(fuse_req_t handle, fuse_ino_t parent, const char* name, mode_t 
                   } else {
                     auto found = co_await session.files().open(session.tree().nodes().find(id),
                                                                made.flags, request.who());
-                    if (!found) {
-                      session.tree().nodes().forget(id, 1);
-                      co_return found.error();
-                    }
+                    if (!found) co_return found.error();
                     opened = *found;
-                    if ((made.flags & O_TRUNC) != 0) entry.attributes.size = 0;
+                    // It may have been cut, or have grown since it was found.
+                    const AttributeCache& attributes = entry.node->attributes;
+                    if (const auto* const fresh = attributes.fresh(Clock::now())) {
+                      entry.attributes = *fresh;
+                      entry.version = attributes.version();
+                    } else if ((made.flags & O_TRUNC) != 0) {
+                      entry.attributes.size = 0;
+                    }
                   }
                   made.fh = static_cast<std::uint64_t>(opened.id);
-                  if (!request.created(session.entry_for_kernel(entry), made)) {
-                    session.tree().nodes().forget(id, 1);
+                  if (request.created(session.entry_for_kernel(entry), made)) {
+                    session.tree().note_shown(*entry.node, entry.version);
+                  } else {
                     co_await session.files().release(opened.id);
                   }
                   co_return 0;
@@ -451,7 +461,7 @@ class Listing final : public NameSink {
       if (!node.node) shown.attr.st_ino = entry.fileid;
       used_ += ::fuse_add_direntry_plus(nullptr, room_.data() + used_, left, entry.name.c_str(),
                                         &shown, offset);
-      if (node.node) looked_up_.push_back(node.node->id);
+      if (node.node) shown_.emplace_back(std::move(node.node), node.version);
     } else {
       struct stat shown {};
       shown.st_ino = entry.fileid;
@@ -462,10 +472,8 @@ class Listing final : public NameSink {
   }
   void answer(Request& request) {
     const rpcrdma::Bytes whole = std::as_bytes(std::span(room_)).first(used_);
-    if (!request.data(std::span(&whole, 1))) forget();
-  }
-  void forget() {
-    for (const NodeId each : std::exchange(looked_up_, {})) session_.tree().nodes().forget(each, 1);
+    if (!request.data(std::span(&whole, 1))) return;
+    for (auto& [node, version] : shown_) session_.tree().note_shown(*node, version);
   }
 
  private:
@@ -479,7 +487,7 @@ class Listing final : public NameSink {
   std::vector<char> room_;
   std::size_t used_ = 0;
   const bool with_nodes_;
-  std::vector<NodeId> looked_up_;
+  std::vector<std::pair<Hold, std::uint64_t>> shown_;  // nodes, and versions of their attributes
 };
 
 void list(fuse_req_t handle, std::size_t size, off_t offset, fuse_file_info* file,
@@ -490,10 +498,7 @@ void list(fuse_req_t handle, std::size_t size, off_t offset, fuse_file_info* fil
     Listing listing(session, std::min(size, kTransferMax), with_nodes);
     auto done = co_await session.directories().read(id, static_cast<std::uint64_t>(offset),
                                                     with_nodes, listing, request.who());
-    if (!done) {
-      listing.forget();
-      co_return done.error();
-    }
+    if (!done) co_return done.error();
     listing.answer(request);
     co_return 0;
   });

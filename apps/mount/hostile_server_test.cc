@@ -112,6 +112,14 @@ class Liar : public nfs3::NFS_V3_Service {
     }
     answer.succeed(results);
   }
+  void NFSPROC3_CREATE(rpcrdma::Answer<nfs3::CREATE3res> answer,
+                       nfs3::CREATE3args /*args*/) override {
+    nfs3::CREATE3res results;
+    nfs3::CREATE3resok& ok = results.set_resok();
+    ok.obj.set_handle(found);
+    ok.obj_attributes.set_attributes(found_attributes);
+    answer.succeed(results);
+  }
   void NFSPROC3_ACCESS(rpcrdma::Answer<nfs3::ACCESS3res> answer, nfs3::ACCESS3args args) override {
     nfs3::ACCESS3res results;
     nfs3::ACCESS3resok& ok = results.set_resok();
@@ -201,7 +209,6 @@ class Lied : public testing::Test {
   }
   int looked_up() {
     const auto found = mount_->run(mount_->names->look_up(mount_->root(), "name", {}));
-    if (found && found->node) mount_->tree->nodes().forget(found->node->id, 1);
     return found ? 0 : found.error();
   }
   Outcome<void> listed(std::size_t most = 100'000) {
@@ -209,7 +216,7 @@ class Lied : public testing::Test {
     std::uint64_t offset = 0;
     Outcome<void> last;
     for (std::size_t count = 0; count < most;) {
-      NamesForTest some(*mount_->tree, 50);
+      NamesForTest some(50);
       last = mount_->run(mount_->directories->read(id, offset, true, some, {}));
       if (!last || some.names.empty()) break;
       count += some.names.size();
@@ -372,7 +379,6 @@ TEST_F(LiedAboutSizes, LookupBesideAWriteAsksOnceMore) {
   auto found = mount_->run(write_and_look_up());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->attributes.size, 10U);
-  mount_->tree->nodes().forget(found->node->id, 1);
 }
 
 TEST_F(LiedAboutSizes, ListingBesideAWriteLeavesTheFileOut) {
@@ -386,7 +392,7 @@ TEST_F(LiedAboutSizes, ListingBesideAWriteLeavesTheFileOut) {
     }
     ok.reply.eof = true;
   };
-  NamesForTest names(*mount_->tree);
+  NamesForTest names;
   ASSERT_TRUE(mount_->run(write_and_list(names)));
   EXPECT_THAT(names.names, testing::ElementsAre("name7", "name8"));
   EXPECT_THAT(names.with_nodes, testing::ElementsAre("name8"));
@@ -419,6 +425,7 @@ TEST_F(Lied, NamesWithoutEndTakeNoMoreNodesThanTheBound) {
   for (int i = 0; i < 3000; ++i) {
     auto found = mount.run(mount.names->look_up(mount.root(), std::to_string(i), {}));
     ASSERT_TRUE(found) << found.error();
+    mount.show(*found);
     ids.push_back(found->node->id);
     found->node = {};
     forgotten += forget_as_the_kernel(mount, ids);
@@ -437,7 +444,9 @@ TEST_F(Lied, KernelThatForgetsNothingGetsNoFurtherNodes) {
   const auto look_up = [&](int number) {
     const Who who{.deadline = Clock::now() + std::chrono::milliseconds(number < 49 ? 60'000 : 1)};
     auto found = mount.run(mount.names->look_up(mount.root(), std::to_string(number), who));
-    return found ? 0 : found.error();
+    if (!found) return found.error();
+    mount.show(*found);
+    return 0;
   };
   for (int i = 0; i < 49; ++i) EXPECT_EQ(look_up(i), 0);
   EXPECT_EQ(look_up(49), ENFILE);
@@ -448,6 +457,13 @@ TEST_F(Lied, KernelThatForgetsNothingGetsNoFurtherNodes) {
   EXPECT_EQ(mount.tree->nodes().size(), kMost);
   mount.tree->nodes().forget(mount.tree->nodes().find(NodeId{2})->id, 1);
   EXPECT_EQ(look_up(0), 0);
+}
+
+TEST_F(Lied, FileWhoseCreationFailsBehindItsCallTakesNoNode) {
+  liar_.changed_at = 1;  // SETATTR is refused
+  const auto made = mount_->run(mount_->names->create(mount_->root(), "new", 0644, true, {}));
+  EXPECT_FALSE(made);
+  EXPECT_EQ(mount_->tree->nodes().size(), 1U);
 }
 
 TEST_F(Lied, ListingOfATableThatIsNearlyFullMakesNoNodes) {
@@ -465,14 +481,18 @@ TEST_F(Lied, ListingOfATableThatIsNearlyFullMakesNoNodes) {
   // The kernel keeps all that it gets.
   class Keeping final : public NameSink {
    public:
+    explicit Keeping(MountForTest& mount) : mount_(mount) {}
     bool has_room_for(const DirectoryReader::Entry&) const override { return true; }
     bool add(const DirectoryReader::Entry&, Entry node) override {
       ++names;
-      nodes += node.node ? 1 : 0;
+      if (node.node) mount_.show(node), ++nodes;
       return true;
     }
     int names = 0, nodes = 0;
-  } sink;
+
+   private:
+    MountForTest& mount_;
+  } sink(mount);
   const auto id = mount.directories->open(mount.root());
   ASSERT_TRUE(mount.run(mount.directories->read(id, 0, true, sink, {})));
   EXPECT_EQ(sink.names, 50);
@@ -491,12 +511,12 @@ TEST_F(Lied, ManyOpenDirectoriesKeepThePagesOfAFew) {
   std::vector<DirectoryOperations::DirectoryId> open;
   for (int i = 0; i < 300; ++i) {
     const auto id = open.emplace_back(mount_->directories->open(mount_->root()));
-    NamesForTest some(*mount_->tree, 30);
+    NamesForTest some(30);
     ASSERT_TRUE(mount_->run(mount_->directories->read(id, 0, true, some, {})));
   }
   EXPECT_LE(mount_->directories->names_in_memory(), DirectoryOperations::kWithMemoryMax * 130);
   // One that has lost its page goes on where it was.
-  NamesForTest some(*mount_->tree, 1);
+  NamesForTest some(1);
   ASSERT_TRUE(mount_->run(mount_->directories->read(open.front(), 30, true, some, {})));
   EXPECT_THAT(some.names, testing::ElementsAre("name31"));
   for (const auto each : open) mount_->directories->release(each);
@@ -513,7 +533,6 @@ TEST_F(Lied, LookupThatAChangeOfOursHasOvertakenNotesNoName) {
     if (found) {
       // Nor does the kernel keep it.
       EXPECT_EQ(found->left, Clock::duration{});
-      mount_->tree->nodes().forget(found->node->id, 1);
     }
     has_ended = true;
   };
@@ -542,7 +561,7 @@ TEST_F(Lied, PageFromBeforeAChangeOfOursShowsTheKernelNoNode) {
     ok.reply.eof = true;
   };
   const auto id = mount_->directories->open(mount_->root());
-  NamesForTest first(*mount_->tree, 1), second(*mount_->tree);
+  NamesForTest first(1), second;
   ASSERT_TRUE(mount_->run(mount_->directories->read(id, 0, true, first, {})));
   EXPECT_THAT(first.with_nodes, testing::ElementsAre("name7"));
   EXPECT_TRUE(mount_->run(mount_->names->remove_directory(mount_->root(), "name8", {})));

@@ -36,24 +36,20 @@ class BytesForTest final : public ReadSink {
 
 class NamesForTest final : public NameSink {
  public:
-  explicit NamesForTest(Tree& tree, std::size_t most = SIZE_MAX) : tree_(tree), most_(most) {}
+  explicit NamesForTest(std::size_t most = SIZE_MAX) : most_(most) {}
   bool has_room_for(const DirectoryReader::Entry& /*entry*/) const override {
     return names.size() < most_;
   }
   bool add(const DirectoryReader::Entry& entry, Entry node) override {
     names.push_back(entry.name);
     last = entry.cookie;
-    if (node.node) {
-      with_nodes.push_back(entry.name);
-      tree_.nodes().forget(node.node->id, 1);
-    }
+    if (node.node) with_nodes.push_back(entry.name);
     return true;
   }
   std::vector<std::string> names, with_nodes;
   std::uint64_t last = 0;
 
  private:
-  Tree& tree_;
   std::size_t most_;
 };
 
@@ -93,14 +89,14 @@ class MountForTest {
     into.emplace(co_await std::move(task));
   }
 
+  // The kernel took the reply.
+  void show(const Entry& entry) { tree->note_shown(*entry.node, entry.version); }
   Hold root() { return tree->nodes().find(kRootNode); }
   Hold look_up(const std::string& name) {
     auto found = run(names->look_up(root(), name, {}));
     EXPECT_TRUE(found) << name;
     if (!found || !found->node) return {};
-    Hold node = std::move(found->node);
-    tree->nodes().forget(node->id, 1);  // a Hold is enough here
-    return node;
+    return std::move(found->node);
   }
   FileOperations::FileId create(const std::string& name) {
     auto made = run(names->create(root(), name, 0644, true, {}));

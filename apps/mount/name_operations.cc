@@ -293,6 +293,7 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
     of_file.end(&was_set->resok()->obj_wcc);
     if (const auto* const now = was_set->resok()->obj_wcc.after.attributes()) {
       entry->attributes = *now;
+      entry->version = entry->node->attributes.version();
       entry->attributes_left = entry->node->attributes.left(Tree::now());
     }
   }
@@ -373,7 +374,6 @@ Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who wh
   if (!found) co_return failed(found.error());
   if (!found->node) co_return failed(ENOENT);
   Hold file = std::move(found->node);
-  tree_.nodes().forget(file->id, 1);  // the kernel did not ask
   if (needs_name_of_ours(*file, *parent, name)) {
     co_return co_await put_aside(std::move(parent), std::move(file), std::move(name), who);
   }
@@ -445,11 +445,9 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   if (!moved) co_return failed(moved.error());
   if (!moved->node) co_return failed(ENOENT);
   Hold source = std::move(moved->node);
-  tree_.nodes().forget(source->id, 1);
   auto replaced = co_await find(tree_.nodes().find(to->id), new_name, who);
   if (!replaced) co_return failed(replaced.error());
   Hold target = std::move(replaced->node);
-  if (target) tree_.nodes().forget(target->id, 1);
   const bool is_same = target && target->id == source->id;
   const bool puts_aside = target && !is_same && source->type != nfs3::ftype3::NF3DIR &&
                           needs_name_of_ours(*target, *to, new_name);

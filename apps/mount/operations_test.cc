@@ -281,7 +281,6 @@ TEST_P(Operations, OpenFileThatLosesAllItsNamesLeavesNoneOfOurs) {
   EXPECT_EQ(mount.write(file, 0, "kept"), 0);
   auto linked = mount.run(mount.names->link(mount.look_up("a"), mount.root(), "b", {}));
   ASSERT_TRUE(linked);
-  mount.tree->nodes().forget(linked->node->id, 1);
   served_.write_file("c", "new");
   EXPECT_TRUE(mount.run(mount.names->remove(mount.root(), "a", {})));
   EXPECT_TRUE(mount.run(mount.names->rename(mount.root(), "c", mount.root(), "b", {})));
@@ -330,7 +329,31 @@ TEST_P(Operations, CreationThatIsNotExclusiveLeavesAFileAlone) {
   const auto refused = mount.run(mount.names->create(mount.root(), "file", 0777, true, {}));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error(), EEXIST);
-  mount.tree->nodes().forget(made->entry.node->id, 1);
+}
+
+// The kernel gets no such file, and never gives it back.
+TEST_P(Operations, FilesThatStandInTheWayTakeNoNodes) {
+  fs::create_directory(served_.path("directory"));
+  MountForTest mount(url());
+  const auto made = mount.run(mount.names->create(mount.root(), "directory", 0644, false, {}));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error(), ESTALE);
+  EXPECT_EQ(mount.tree->nodes().size(), 1U);
+}
+
+// The kernel knows nothing of the size that a rename or a removal sees on its way.
+TEST_P(Operations, ProgramThatAppendsBehindARenameKeepsWhatWasWrittenElsewhere) {
+  served_.write_file("file", "");
+  MountForTest mount(url(), always_asking());
+  const auto found = mount.run(mount.names->look_up(mount.root(), "file", {}));
+  ASSERT_TRUE(found);
+  mount.show(*found);
+  served_.write_file("file", "written elsewhere");
+  EXPECT_TRUE(mount.run(mount.names->rename(mount.root(), "file", mount.root(), "moved", {})));
+  const auto opened = mount.run(
+      mount.files->open(mount.tree->nodes().find(found->node->id), O_WRONLY | O_APPEND, {}));
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(mount.files->has_unknown_end(opened->id, 1));
 }
 
 TEST_P(Operations, ErrorOfAWriteIsReportedByTheFlushAndOnce) {
@@ -461,7 +484,7 @@ TEST_P(Operations, DirectoriesAreReadInPieces) {
     std::set<std::string> all;
     std::uint64_t offset = 0;
     for (;;) {
-      NamesForTest some(*mount.tree, 7);
+      NamesForTest some(7);
       ASSERT_TRUE(mount.run(mount.directories->read(id, offset, with_nodes, some, {})));
       if (some.names.empty()) break;
       for (const std::string& each : some.names) EXPECT_TRUE(all.insert(each).second) << each;

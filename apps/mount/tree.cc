@@ -80,17 +80,21 @@ bool Tree::note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Poin
 Entry Tree::entry_of(Hold node, Node& parent, std::string_view name, const nfs3::fattr3& attributes,
                      bool is_current) {
   if (is_current) names_.note(parent.id, name, node->id, parent.attributes.version());
-  nodes_.add_lookup(*node);
   nodes_.note_name(*node, parent.id, name);
-  node->shown_version = node->attributes.version();
   Entry entry;
   entry.attributes = attributes;
+  entry.version = node->attributes.version();
   entry.attributes_left = node->attributes.left(now());
   if (is_current) {
     entry.left = std::min(parent.attributes.left(now()), entry.attributes_left);
   }
   entry.node = std::move(node);
   return entry;
+}
+
+void Tree::note_shown(Node& node, std::uint64_t version) {
+  nodes_.add_lookup(node);
+  node.shown_version = version;
 }
 
 Task<int> Tree::wait_for_room(Who who) {

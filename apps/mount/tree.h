@@ -62,10 +62,11 @@ struct Who {
   }
 };
 
-// A name's file as the kernel gets it.
+// A name's file for the kernel, which has it once Tree::note_shown() says so.
 struct Entry {
   Hold node;  // empty: there is none of the name, which may be remembered for `left`
   nfs3::fattr3 attributes{};
+  std::uint64_t version = 0;  // of these attributes
   Clock::duration attributes_left{}, left{};
 };
 
@@ -121,10 +122,13 @@ class Tree {
   bool note(Node& node, const nfs3::post_op_attr& attributes, AttributeCache::Point begun);
   bool note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Point begun);
 
-  // Makes the entry of a node that was found under this name. The kernel counts it as a lookup.
-  // `is_current` is false if a change of ours may have taken the name away since then.
+  // Makes the entry of a node that was found under this name. `is_current` is false if a change of
+  // ours may have taken the name away since then.
   Entry entry_of(Hold node, Node& parent, std::string_view name, const nfs3::fattr3& attributes,
                  bool is_current);
+  // The kernel took a reply with this node, and counts it as a lookup; it has the node's attributes
+  // of this version.
+  void note_shown(Node& node, std::uint64_t version);
   // Waits a while for the kernel to forget nodes, if there is no room for another. Returns ENFILE
   // if there is none then, or 0.
   Task<int> wait_for_room(Who who);
