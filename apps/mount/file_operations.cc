@@ -137,7 +137,7 @@ FileOperations::Opened FileOperations::open_made(Hold node, Who who) {
 bool FileOperations::has_unknown_end(FileId id, int thread) {
   Node& node = *find(id)->node;
   const bool is_second = node.appending == thread;
-  if (is_second) node.appending = 0;
+  if (is_second) node.appending.reset();
   if (is_second || node.shown_version == node.attributes.version()) return false;
   node.appending = thread;
   node.kernel_version = UINT64_MAX;  // its pages are of before

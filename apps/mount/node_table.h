@@ -57,7 +57,7 @@ struct Node {
   std::uint64_t own_writes = 0;         // grows with each write and each size that is set here
   std::uint64_t kernel_version = 0;     // of the content that the kernel may have kept
   std::uint64_t shown_version = 0;      // of the attributes that the kernel was shown
-  int appending = 0;                    // the thread that has to open it once more to append
+  std::optional<int> appending;         // the thread that has to open it once more to append
   std::uint32_t opened = 0;             // by programs; each has a hold
   std::vector<NameOfNode> names;        // the latest few by which the kernel got it
   // A name of ours, which the file has until its last close, and its directory; empty: none.
