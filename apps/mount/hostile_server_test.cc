@@ -112,6 +112,27 @@ class Liar : public nfs3::NFS_V3_Service {
     }
     answer.succeed(results);
   }
+  void NFSPROC3_RENAME(rpcrdma::Answer<nfs3::RENAME3res> answer, nfs3::RENAME3args args) override {
+    renamed.emplace_back(args.to.name);
+    if (renamed.size() == held_rename) {
+      held_answer.emplace(std::move(answer));
+      return;
+    }
+    nfs3::RENAME3res results;
+    if (renamed.size() >= failing_rename) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_IO);
+    } else {
+      results.set_resok();
+    }
+    answer.succeed(results);
+    held_answer.reset();
+  }
+  void NFSPROC3_REMOVE(rpcrdma::Answer<nfs3::REMOVE3res> answer, nfs3::REMOVE3args args) override {
+    removed.emplace_back(args.object.name);
+    nfs3::REMOVE3res results;
+    results.set_resok();
+    answer.succeed(results);
+  }
   void NFSPROC3_CREATE(rpcrdma::Answer<nfs3::CREATE3res> answer,
                        nfs3::CREATE3args /*args*/) override {
     nfs3::CREATE3res results;
@@ -184,6 +205,10 @@ class Liar : public nfs3::NFS_V3_Service {
   std::optional<unsigned> reads_left;  // before one fails; none of them is of the file's end
   unsigned verifier = 0;
   bool is_honest = false;
+  std::vector<std::string> renamed, removed;  // new names, and those that went
+  // The numbers of the first rename that fails, and of one that is not answered.
+  std::size_t failing_rename = SIZE_MAX, held_rename = SIZE_MAX;
+  std::optional<rpcrdma::Answer<nfs3::RENAME3res>> held_answer;
 };
 
 class Lied : public testing::Test {
@@ -569,6 +594,44 @@ TEST_F(Lied, PageFromBeforeAChangeOfOursShowsTheKernelNoNode) {
   EXPECT_THAT(second.names, testing::ElementsAre("name8"));
   EXPECT_THAT(second.with_nodes, testing::ElementsAre());
   mount_->directories->release(id);
+}
+
+// A rename over an open file puts that aside first.
+class LiedAboutRenames : public Lied {
+ protected:
+  void SetUp() override {
+    Lied::SetUp();
+    liar_.has_new_files = true;
+    target_ = mount_->look_up("target");
+    file_ = mount_->open("target").id;
+  }
+  Outcome<void> renamed(Clock::duration time) {
+    return mount_->run(mount_->names->rename(mount_->root(), "source", mount_->root(), "target",
+                                             {.deadline = Clock::now() + time}));
+  }
+  void TearDown() override {
+    target_ = {};
+    Lied::TearDown();
+  }
+
+  Hold target_;
+  FileOperations::FileId file_{};
+};
+
+TEST_F(LiedAboutRenames, FileThatWasPutAsideForNothingIsNotRemoved) {
+  liar_.failing_rename = 2;
+  EXPECT_FALSE(renamed(std::chrono::minutes(1)));
+  EXPECT_EQ(liar_.renamed.size(), 3U);
+  mount_->run(mount_->files->release(file_));
+  EXPECT_THAT(liar_.removed, testing::ElementsAre());
+}
+
+TEST_F(LiedAboutRenames, NameGoesBackAlsoWhenTheRequestHasNoTimeLeft) {
+  liar_.held_rename = 2;
+  EXPECT_FALSE(renamed(std::chrono::milliseconds(200)));
+  EXPECT_THAT(liar_.renamed, testing::ElementsAre(testing::StartsWith(".nfs"), "target", "target"));
+  mount_->run(mount_->files->release(file_));
+  EXPECT_THAT(liar_.removed, testing::ElementsAre());
 }
 
 // A SETATTR that was given up may reach the server behind later writes.

@@ -460,11 +460,13 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   auto renamed = co_await rename_once(std::move(from), name, tree_.nodes().find(to->id), new_name,
                                       source->fileid, who);
   if (!renamed && puts_aside && !target->our_name.empty()) {
-    // The name goes back to its file.
-    const std::string ours = target->our_name;
-    auto back = co_await rename_once(tree_.nodes().find(to->id), ours, tree_.nodes().find(to->id),
-                                     new_name, target->fileid, who);
-    if (back) target->our_name.clear();
+    // The name goes back to its file, also when the request has no time left. Where that fails the
+    // file keeps our name for good: nobody has asked to remove it.
+    const std::string ours = std::exchange(target->our_name, {});
+    Who without_end = who;
+    without_end.deadline = Time::max();
+    (void)co_await rename_once(tree_.nodes().find(to->id), ours, tree_.nodes().find(to->id),
+                               new_name, target->fileid, without_end);
   }
   if (!renamed) co_return failed(renamed.error());
   if (target && !is_same) target->attributes.expire();
