@@ -9,8 +9,6 @@
 namespace mounts {
 namespace {
 
-constexpr std::size_t kAccessAnswersMax = 8;  // of a file; each is of one user
-
 std::uint32_t wanted_bits(const Node& node, int mask) {
   const bool is_directory = node.type == nfs3::ftype3::NF3DIR;
   std::uint32_t bits = 0;
@@ -75,12 +73,9 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
 Task<Outcome<void>> AttributeOperations::check_access(Hold node, int mask, Who who) {
   const std::uint32_t wanted = wanted_bits(*node, mask);
   if (wanted == 0) co_return Outcome<void>();
-  const auto known = std::ranges::find(node->access, who.uid, &AccessAnswer::uid);
-  const bool is_known = known != node->access.end() && known->until > Tree::now() &&
-                        (known->asked & wanted) == wanted &&
-                        node->attributes.fresh(Tree::now()) != nullptr;
-  if (is_known) {
-    if ((known->allowed & wanted) == wanted) co_return Outcome<void>();
+  const auto known = node->access.find(who.uid, who.credential, wanted, Tree::now());
+  if (known && node->attributes.fresh(Tree::now()) != nullptr) {
+    if (*known == wanted) co_return Outcome<void>();
     co_return failed(EACCES);
   }
   const auto begun = AttributeCache::now_in_order();
@@ -93,10 +88,8 @@ Task<Outcome<void>> AttributeOperations::check_access(Hold node, int mask, Who w
   const auto* const answer = reply->resok();
   if (answer == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
   if (!tree_.note(*node, answer->obj_attributes, begun)) co_return failed(ESTALE);
-  std::erase_if(node->access, [&](const AccessAnswer& each) { return each.uid == who.uid; });
-  if (node->access.size() >= kAccessAnswersMax) node->access.erase(node->access.begin());
   const Time until = Tree::now() + node->attributes.left(Tree::now());
-  node->access.push_back({who.uid, asked, answer->access, until});
+  node->access.note(who.uid, who.credential, asked, answer->access, until);
   if ((answer->access & wanted) != wanted) co_return failed(EACCES);
   co_return Outcome<void>();
 }

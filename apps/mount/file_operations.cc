@@ -20,6 +20,19 @@ constexpr std::size_t kSmallWrite = 64U << 10U;  // bytes that are copied to tho
 constexpr int kAttemptsMax = 8;                  // at a file that others change all the time
 constexpr int kOpenToExecute = 040;              // the kernel's FMODE_EXEC
 
+constexpr std::uint32_t kAskedAtOpen =
+    nfs3::ACCESS3_READ | nfs3::ACCESS3_MODIFY | nfs3::ACCESS3_EXTEND | nfs3::ACCESS3_EXECUTE;
+
+// Returns whether a program may open a file so, by the server's answer to ACCESS. One that may be
+// run, and not read, is read to run it.
+bool may_open(std::uint32_t allowed, int flags) {
+  const int how = flags & O_ACCMODE;
+  const bool may_read = (allowed & nfs3::ACCESS3_READ) != 0 ||
+                        ((flags & kOpenToExecute) != 0 && (allowed & nfs3::ACCESS3_EXECUTE) != 0);
+  const bool may_write = (allowed & nfs3::ACCESS3_MODIFY) != 0;
+  return (how == O_WRONLY || may_read) && (how == O_RDONLY || may_write);
+}
+
 // Content that is read belongs to a version of the file, and to what was written here.
 std::uint64_t stamp_of(const Node& node) {
   return node.attributes.version() + (node.own_writes << 32U);
@@ -49,30 +62,29 @@ FileOperations::FileId FileOperations::add(Hold node, Who who) {
 }
 
 Task<Outcome<FileOperations::Opened>> FileOperations::open(Hold node, int flags, Who who) {
-  const bool may_skip = !tree_.options().asks_at_open && node->attributes.fresh(Tree::now());
+  // The kernel shows pages that it has to whoever has the file open: without the server's word a
+  // program would read what another user's program has read.
+  const auto known = node->access.find(who.uid, who.credential, kAskedAtOpen, Tree::now());
+  const bool may_skip = !tree_.options().asks_at_open && known && may_open(*known, flags) &&
+                        node->attributes.fresh(Tree::now()) != nullptr;
   if (!may_skip) {
     co_await wait_until_written(tree_.nodes().find(node->id));
     const auto begun = AttributeCache::now_in_order();
-    constexpr std::uint32_t kAsked =
-        nfs3::ACCESS3_READ | nfs3::ACCESS3_MODIFY | nfs3::ACCESS3_EXTEND | nfs3::ACCESS3_EXECUTE;
-    const nfs3::ACCESS3args args{node->handle, kAsked};
+    const nfs3::ACCESS3args args{node->handle, kAskedAtOpen};
     auto reply = co_await tree_.calls().access(args, who.as());
     if (!reply) co_return failed(error_of(reply.error()));
     const auto* const answer = reply->resok();
     if (answer == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
     if (!tree_.note(*node, answer->obj_attributes, begun)) co_return failed(ESTALE);
-    const int how = flags & O_ACCMODE;
-    // A program may be run that may not be read; its server lets that read it.
-    const bool may_read =
-        (answer->access & nfs3::ACCESS3_READ) != 0 ||
-        ((flags & kOpenToExecute) != 0 && (answer->access & nfs3::ACCESS3_EXECUTE) != 0);
-    const bool may_write = (answer->access & nfs3::ACCESS3_MODIFY) != 0;
-    if ((how != O_WRONLY && !may_read) || (how != O_RDONLY && !may_write)) co_return failed(EACCES);
+    const std::uint32_t allowed = answer->access;
+    if (!may_open(allowed, flags)) co_return failed(EACCES);
     const bool has_attributes = answer->obj_attributes.attributes() != nullptr;
     if (!has_attributes) {
       auto asked = co_await tree_.ask_attributes(*node, who);
       if (!asked) co_return failed(asked.error());
     }
+    const Time until = Tree::now() + node->attributes.left(Tree::now());
+    node->access.note(who.uid, who.credential, kAskedAtOpen, allowed, until);
   }
   if ((flags & O_TRUNC) != 0) {
     nfs3::sattr3 empty;

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "mount/access_answers.h"
 #include "mount/attribute_cache.h"
 #include "mount/name_cache.h"
 #include "mount/signal.h"
@@ -29,12 +30,6 @@
 #include "nfs3.h"
 
 namespace mounts {
-
-struct AccessAnswer {
-  std::uint32_t uid = 0;
-  std::uint32_t asked = 0, allowed = 0;  // ACCESS3_...
-  Time until{};
-};
 
 // A name by which the kernel knows a node.
 struct NameOfNode {
@@ -51,7 +46,7 @@ struct Node {
   nfs3::ftype3 type = nfs3::ftype3::NF3REG;
   std::uint64_t fsid = 0, fileid = 0;
   AttributeCache attributes;
-  std::vector<AccessAnswer> access;     // the latest few
+  AccessAnswers access;
   std::unique_ptr<WriteBehind> writes;  // of a file that was written
   Signal news;                          // of its writes and of blocks that were read
   std::uint64_t own_writes = 0;         // grows with each write and each size that is set here

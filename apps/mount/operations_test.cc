@@ -521,6 +521,33 @@ TEST_P(Operations, AccessIsAskedOncePerUserAndFile) {
   served_.begin();
 }
 
+// An answer for one user, with these groups, says nothing of another.
+TEST_P(Operations, OpeningWithoutAskingIsForUsersWhomTheServerHasAnswered) {
+  served_.write_file("file", "secret");
+  ASSERT_EQ(::chmod(served_.path("file").c_str(), 0640), 0);
+  TreeOptions options;
+  options.asks_at_open = false;
+  MountForTest mount(url(), options);
+  const Hold node = mount.look_up("file");
+  const auto opened_by = [&](std::uint32_t uid, std::uint32_t gid) {
+    rpcrdma::AuthSys somebody;
+    somebody.machine_name = "test";
+    somebody.uid = uid;
+    somebody.gid = gid;
+    const auto opened = mount.run(mount.files->open(mount.tree->nodes().find(node->id), O_RDONLY,
+                                                    {.uid = uid, .credential = &somebody}));
+    return opened ? 0 : opened.error();
+  };
+  EXPECT_EQ(opened_by(0, 0), 0);
+  EXPECT_EQ(opened_by(12345, 12345), EACCES);
+  EXPECT_EQ(opened_by(12345, 0), 0);
+  EXPECT_EQ(opened_by(12345, 12345), EACCES);
+  served_.end();
+  EXPECT_EQ(opened_by(0, 0), 0);
+  EXPECT_EQ(opened_by(12345, 0), 0);
+  served_.begin();
+}
+
 TEST(RepeatedOperations, FindTheirOwnWorkWhenAnAnswerWasLost) {
   nfs::Served served;
   nfs::Relay relay(served.address("tcp"));
