@@ -50,8 +50,13 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
     if (!asked) co_return failed(asked.error());
     co_return shown(*node, *asked);
   }
-  // Bytes that come later would set the times anew.
-  co_await files_.wait_until_written(tree_.nodes().find(node->id));
+  // Bytes that come later would set the times anew: also those that go again because a server was
+  // restarted before it had kept them.
+  if (attributes.mtime.mtime() != nullptr) {
+    co_await files_.wait_until_clean(tree_.nodes().find(node->id));
+  } else {
+    co_await files_.wait_until_written(tree_.nodes().find(node->id));
+  }
   const nfs3::SETATTR3args args{node->handle, std::move(attributes), {}};
   const auto begun = node->attributes.begin_change();
   auto reply = co_await tree_.calls().set_attributes(args, who.as());

@@ -147,6 +147,21 @@ TEST_P(Operations, NewSizeIsNotUndoneByBytesThatGoAgain) {
   EXPECT_EQ(mount.read(file, 0, 100), "012");
 }
 
+// As cp, tar and rsync do before they close a file.
+TEST_P(Operations, TimeThatWasSetOutlastsARestartOfTheServer) {
+  MountForTest mount(url());
+  const FileId file = mount.create("file");
+  EXPECT_EQ(mount.write(file, 0, "hello"), 0);
+  nfs3::sattr3 old;
+  old.mtime.set_mtime_({1'000'000, 5});
+  EXPECT_TRUE(mount.run(mount.attributes->set(mount.look_up("file"), old, {})));
+  served_.restart();
+  EXPECT_EQ(mount.flush("file"), 0);
+  struct stat seen {};
+  ASSERT_EQ(::stat(served_.path("file").c_str(), &seen), 0);
+  EXPECT_EQ(seen.st_mtim.tv_sec, 1'000'000);
+}
+
 template <class T>
 Task<void> end_of(Task<T> task, bool& has_ended) {
   (void)co_await std::move(task);
