@@ -24,11 +24,14 @@ void ReadAhead::drop_all() {
 bool ReadAhead::note_read(std::uint64_t offset, std::size_t size, std::uint64_t stamp, Time now) {
   const bool is_old = std::ranges::any_of(
       blocks_, [&](const auto& each) { return now - each.second.begun > kAgeMax; });
-  if (stamp != stamp_ || is_old) drop_all();
+  const bool has_lost_blocks = stamp != stamp_ || is_old;
+  if (has_lost_blocks) drop_all();
   stamp_ = stamp;
-  // The kernel has several reads under way, and they may come in another order.
+  // The kernel has several reads under way, and they may come in another order. A program that
+  // reads here and there between its writes, as databases do, would lose all blocks again and
+  // again.
   const bool is_near = offset + near() >= expected_ && offset <= expected_ + near();
-  const bool is_sequential = offset == expected_ || (is_near && window_ > 0);
+  const bool is_sequential = offset == expected_ || (is_near && window_ > 0 && !has_lost_blocks);
   if (!is_sequential) {
     drop_all();
     window_ = 0;

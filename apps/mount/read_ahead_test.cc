@@ -98,6 +98,17 @@ TEST_F(ReadAheadTest, ChangedFileIsReadAnew) {
   EXPECT_GT(ahead_.in_vain(), 0U);
 }
 
+TEST_F(ReadAheadTest, ReadsHereAndThereBetweenWritesAreMadeAsTheyCome) {
+  ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
+  fill();
+  std::uint64_t stamp = 1;
+  for (const std::uint64_t offset : {2000U, 500U, 3000U, 100U, 1500U}) {
+    EXPECT_FALSE(ahead_.note_read(offset, 100, ++stamp, now_)) << offset;
+    EXPECT_EQ(ahead_.next(), std::nullopt) << offset;
+  }
+  EXPECT_TRUE(ahead_.note_read(1600, 100, ++stamp, now_));
+}
+
 TEST_F(ReadAheadTest, OldBlocksAreNotShown) {
   ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
   fill();
