@@ -28,7 +28,7 @@ help:
 	@echo 'make fuzz        fuzz decoders, both machines and rpcrdma-gen, FUZZ_MINUTES=1 each'
 	@echo 'make fuzz-nfs    malformed calls to a server of NFS under strace: it opens nothing outside its exports, SECONDS=1800'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12, and the first hour with the packages (needs root)'
-	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and an hour);'
+	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and 80 minutes);'
 	@echo '                 LAB_ONLY=regex LAB_KERNEL=6.12 LAB_FLAGS="--list | --write-docs | --help"'
 	@echo 'make ceph        several gateways of one CephFS, which die and are drained (needs root and 10 minutes)'
 
@@ -66,7 +66,7 @@ instructions: setup
 check: setup
 	@scripts/setup.sh check
 	@scripts/build.sh asan-ubsan test
-	@echo 'lab: NOT run (needs root and an hour: make lab); last matrix: docs/interop.md'
+	@echo 'lab: NOT run (needs root and 80 minutes: make lab); last matrix: docs/interop.md'
 	@echo 'ceph: NOT run (needs root and 10 minutes: make ceph); last figures: docs/scale-out.md'
 
 check-tsan: setup

@@ -12,7 +12,7 @@ series=$1 output=$2
 boot_modules=(virtio_pci virtio_blk 9pnet_virtio 9p crc32c_generic ext4 overlay)
 # ... and what the lab is about. What they depend on comes by itself.
 lab_modules=(virtio_net virtio_console virtio_rng ib_uverbs rdma_cm rdma_ucm rdma_rxe siw
-  dummy sunrpc rpcrdma auth_rpcgss nfsd nfs nfsv3 nfsv4 crc32c_intel crc32_pclmul crc32_generic
+  dummy fuse sunrpc rpcrdma auth_rpcgss nfsd nfs nfsv3 nfsv4 crc32c_intel crc32_pclmul crc32_generic
   rpcsec_gss_krb5 cts cbc ecb hmac cmac aes_generic aesni_intel sha1_generic sha1_ssse3 sha256_generic sha512_generic)
 
 find_version() { # sets image, release and version

@@ -15,6 +15,8 @@ packages=(
   nfs-kernel-server nfs-common rpcbind
   # what goes to and fro on a mounted file system
   git rsync fio stress-ng bzip2
+  # our own mount, for users
+  fuse3
   # libraries of the host's binaries, which the guest runs
   libstdc++6 libfmt9 libisal2 libssl3 libsqlite3-0 libmicrohttpd12 libtomlplusplus3 libsystemd0 libtirpc3 libnsl2 libfuse3-3 libatomic1
   libasan8 libubsan1 libtsan2
