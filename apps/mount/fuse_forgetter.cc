@@ -67,6 +67,15 @@ bool Forgetter::is_idle() {
   return names_.empty() && busy_ == 0;
 }
 
+std::size_t Forgetter::threads_max() const noexcept {
+  return can_prune_ ? 1 : kThreadsMax;
+}
+
+bool Forgetter::takes_more() {
+  const std::lock_guard lock(mutex_);
+  return names_.empty() && busy_ < threads_max();
+}
+
 void Forgetter::start_thread() {
   // Signals are for the thread of the session.
   sigset_t all, before;
@@ -80,8 +89,7 @@ void Forgetter::give(fuse_session* session, std::vector<NameOfNode> names) {
   const std::lock_guard lock(mutex_);
   session_ = session;
   names_.assign(std::make_move_iterator(names.begin()), std::make_move_iterator(names.end()));
-  const std::size_t wanted = can_prune_ ? 1 : kThreadsMax;
-  while (threads_.size() < wanted) start_thread();
+  while (threads_.size() < threads_max()) start_thread();
   news_.notify_all();
 }
 

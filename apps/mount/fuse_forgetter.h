@@ -31,10 +31,14 @@ class Forgetter {
 
   // Everything that was given is done.
   bool is_idle();
-  // Takes names while it is idle. The first ones start a thread.
+  // Returns whether it takes names: what waits for a directory that a program has locked keeps no
+  // other names from being forgotten.
+  bool takes_more();
+  // Takes names. The first ones start a thread.
   void give(fuse_session* session, std::vector<NameOfNode> names);
 
  private:
+  std::size_t threads_max() const noexcept;
   void start_thread();
   void run();
   // Returns false if the kernel does not know how.

@@ -34,7 +34,7 @@ class Request {
 
   bool is_answered() const noexcept { return handle_ == nullptr; }
   int thread() const noexcept { return thread_; }
-  Who who() const { return {uid_, credential_ ? &*credential_ : nullptr, deadline_}; }
+  Who who() const { return {uid_, credential_ ? &*credential_ : nullptr, deadline_, thread_}; }
 
   bool fail(int error);  // 0 answers with success and no data
   bool entry(const fuse_entry_param& entry);

@@ -195,7 +195,7 @@ bool Session::receive_one() {
 
 void Session::forget_names() {
   const Time now = Clock::now();
-  if (has_ended_ || is_draining_ || now < next_forgetting_ || !forgetter_.is_idle()) return;
+  if (has_ended_ || is_draining_ || now < next_forgetting_ || !forgetter_.takes_more()) return;
   auto names = tree_.nodes().take_forgettable(kNamesAtATime);
   if (names.empty()) return;
   // The kernel may keep all that programs use; it is not asked for them all the time.

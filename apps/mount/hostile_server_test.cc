@@ -465,23 +465,30 @@ TEST_F(Lied, KernelThatForgetsNothingGetsNoFurtherNodes) {
   constexpr std::size_t kMost = 50;
   MountForTest mount(url(), with_nodes(kMost));
   liar_.has_new_files = true;
-  // Its deadline spares the test the time for which a lookup waits for room.
-  const auto look_up = [&](int number) {
-    const Who who{.deadline = Clock::now() + std::chrono::milliseconds(number < 49 ? 60'000 : 1)};
-    auto found = mount.run(mount.names->look_up(mount.root(), std::to_string(number), who));
+  const auto look_up = [&](int number, int thread = 0) {
+    auto found =
+        mount.run(mount.names->look_up(mount.root(), std::to_string(number), {.thread = thread}));
     if (!found) return found.error();
     mount.show(*found);
     return 0;
   };
   for (int i = 0; i < 49; ++i) EXPECT_EQ(look_up(i), 0);
   EXPECT_EQ(look_up(49), ENFILE);
+  // The kernel unlocks the directory for one thread after the other, once each.
+  EXPECT_EQ(look_up(49, 7), ESTALE);
+  EXPECT_EQ(look_up(49, 8), ESTALE);
+  EXPECT_EQ(look_up(49, 7), ENFILE);
   const auto made = mount.run(mount.names->make_directory(
       mount.root(), "d", 0755, {.deadline = Clock::now() + std::chrono::milliseconds(1)}));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error(), ENFILE);
   EXPECT_EQ(mount.tree->nodes().size(), kMost);
-  mount.tree->nodes().forget(mount.tree->nodes().find(NodeId{2})->id, 1);
+  // Files that have a place need no other.
+  liar_.has_new_files = false;
   EXPECT_EQ(look_up(0), 0);
+  mount.tree->nodes().forget(mount.tree->nodes().find(NodeId{2})->id, 2);
+  liar_.has_new_files = true;
+  EXPECT_EQ(look_up(49), 0);
 }
 
 TEST_F(Lied, FileWhoseCreationFailsBehindItsCallTakesNoNode) {
@@ -601,6 +608,8 @@ class LiedAboutRenames : public Lied {
  protected:
   void SetUp() override {
     Lied::SetUp();
+    // A call has a quarter of the patience, however little time is left of its request.
+    mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, std::chrono::seconds(8));
     liar_.has_new_files = true;
     target_ = mount_->look_up("target");
     file_ = mount_->open("target").id;

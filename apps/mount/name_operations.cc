@@ -45,13 +45,10 @@ struct NameOperations::Change {
 // --- Looking ------------------------------------------------------------------------------------
 
 Task<Outcome<Entry>> NameOperations::look_up(Hold parent, std::string name, Who who) {
-  if (tree_.nodes().is_full()) {
-    if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
-  }
-  co_return co_await find(std::move(parent), std::move(name), who);
+  co_return co_await find(std::move(parent), std::move(name), who, Room::kNeeded);
 }
 
-Task<Outcome<Entry>> NameOperations::find(Hold parent, std::string name, Who who) {
+Task<Outcome<Entry>> NameOperations::find(Hold parent, std::string name, Who who, Room room) {
   if (parent->attributes.fresh(Tree::now()) != nullptr) {
     const auto known = tree_.names().find(parent->id, name, parent->attributes.version());
     if (known == kNoNode) {
@@ -67,10 +64,10 @@ Task<Outcome<Entry>> NameOperations::find(Hold parent, std::string name, Who who
       }
     }
   }
-  co_return co_await ask(std::move(parent), std::move(name), who);
+  co_return co_await ask(std::move(parent), std::move(name), who, room);
 }
 
-Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who) {
+Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who, Room room) {
   ++tree_.statistics().names_asked;
   const auto begun = parent->attributes.now_in_order();
   const nfs3::LOOKUP3args args{{parent->handle, name}};
@@ -81,7 +78,7 @@ Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who)
     nfs3::post_op_fh3 handle;
     handle.set_handle(std::move(found->object));
     co_return co_await made(std::move(parent), std::move(name), std::move(handle),
-                            std::move(found->obj_attributes), {begun, begun}, who);
+                            std::move(found->obj_attributes), {begun, begun}, who, room);
   }
   if (const auto* const refused = reply->resfail()) {
     (void)tree_.note(*parent, refused->dir_attributes, begun);
@@ -100,9 +97,10 @@ Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who)
 
 // Makes the entry of a file by what a reply said of it; a server may leave out anything.
 Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::post_op_fh3 handle,
-                                          nfs3::post_op_attr attributes, Seen seen, Who who) {
+                                          nfs3::post_op_attr attributes, Seen seen, Who who,
+                                          Room room) {
   if (handle.handle() == nullptr) {
-    auto found = co_await ask(std::move(parent), std::move(name), who);
+    auto found = co_await ask(std::move(parent), std::move(name), who, room);
     if (found && !found->node) co_return failed(ENOENT);
     co_return found;
   }
@@ -116,10 +114,15 @@ Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::p
     if (reply->resok() == nullptr) co_return failed(error_of(reply->status()));
     known = reply->resok()->obj_attributes;
   }
+  const Time answered = Tree::now();
+  const bool needs_room = room == Room::kNeeded && tree_.nodes().is_full();
+  if (needs_room && !tree_.nodes().has(*handle.handle(), *known)) {
+    if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
+  }
   Hold node = tree_.nodes().find_or_add(*handle.handle(), *known);
   // A directory that is its own parent would lock the kernel up.
   if (node->id == parent->id || node->id == kRootNode) co_return failed(ELOOP);
-  if (!node->attributes.take(*known, seen.file, Tree::now())) {
+  if (!node->attributes.take(*known, seen.file, answered)) {
     // The kernel takes their size, and the next program that appends would write over bytes that
     // the server did not have yet.
     if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {

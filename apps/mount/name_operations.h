@@ -50,11 +50,14 @@ class NameOperations {
     AttributeCache::Point file, name;
   };
 
-  // Looks up also when the table has no room: for names that go.
-  Task<Outcome<Entry>> find(Hold parent, std::string name, Who who);
-  Task<Outcome<Entry>> ask(Hold parent, std::string name, Who who);
+  // kNeeded: a file that the table does not have waits for its place there. Names that go are
+  // looked up without that, and files that were just made have waited before.
+  enum class Room : std::uint8_t { kNeeded, kExceeded };
+  Task<Outcome<Entry>> find(Hold parent, std::string name, Who who, Room room = Room::kExceeded);
+  Task<Outcome<Entry>> ask(Hold parent, std::string name, Who who, Room room = Room::kExceeded);
   Task<Outcome<Entry>> made(Hold parent, std::string name, nfs3::post_op_fh3 handle,
-                            nfs3::post_op_attr attributes, Seen seen, Who who);
+                            nfs3::post_op_attr attributes, Seen seen, Who who,
+                            Room room = Room::kExceeded);
   Task<Outcome<void>> remove_once(Hold parent, std::string name, Who who);
   Task<Outcome<bool>> exists_as(Hold parent, std::string name, Who who, std::uint64_t fileid);
   // Returns from where on the new name is the file's.

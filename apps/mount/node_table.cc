@@ -71,6 +71,13 @@ NodeTable::Hold NodeTable::find_or_add(const nfs3::nfs_fh3& handle,
   return is_same ? hold(place) : add(std::move(key), attributes);
 }
 
+bool NodeTable::has(const nfs3::nfs_fh3& handle, const nfs3::fattr3& attributes) const {
+  const auto known = by_handle_.find({attributes.fsid, handle.data});
+  if (known == by_handle_.end()) return false;
+  const std::optional<Node>& node = places_[index_of(known->second) - 1].node;
+  return node && node->type == attributes.type && node->fileid == attributes.fileid;
+}
+
 NodeTable::Hold NodeTable::find(NodeId id) {
   Place* const place = place_of(id);
   return place != nullptr ? hold(*place) : Hold();

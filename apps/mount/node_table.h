@@ -99,6 +99,8 @@ class NodeTable {
   // Returns the node of this handle, or a new one. A handle that now is of another file, by its
   // type or its fileid, gets a new node; the old one keeps its number.
   Hold find_or_add(const nfs3::nfs_fh3& handle, const nfs3::fattr3& attributes);
+  // Returns whether find_or_add() would find it.
+  bool has(const nfs3::nfs_fh3& handle, const nfs3::fattr3& attributes) const;
   Hold find(NodeId id);
   // A handle that the server no longer knows: the next one like it is of a new node.
   void disown(Node& node);

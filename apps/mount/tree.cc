@@ -11,8 +11,9 @@ using nfs3::nfsstat3;
 // A request of the kernel to write has a header in front of its bytes.
 constexpr std::size_t kBufferSize = kTransferMax + (64U << 10U);
 constexpr std::size_t kBuffersMin = 8;
-// A lookup keeps its directory locked at the kernel, whose names cannot be forgotten meanwhile.
 constexpr Clock::duration kWaitForRoom = std::chrono::seconds(1);
+constexpr Clock::duration kWaitToSendBack = std::chrono::milliseconds(100);
+constexpr std::size_t kSentBackMax = 1000;
 constexpr Clock::duration kPauseForRoom = std::chrono::milliseconds(5);
 
 }  // namespace
@@ -97,11 +98,23 @@ void Tree::note_shown(Node& node, std::uint64_t version) {
   node.shown_version = version;
 }
 
+// A request keeps its directory locked at the kernel, which can forget none of the names in there
+// meanwhile. If all that could go is in directories where programs wait for room, they would wait
+// in vain. For ESTALE the kernel unlocks the directory and begins anew, once; who waited for the
+// lock to forget a name comes first.
 Task<int> Tree::wait_for_room(Who who) {
-  const Time end = std::min(now() + kWaitForRoom, who.deadline);
+  const bool may_go_back = who.thread != 0 && sent_back_.erase(who.thread) == 0;
+  const Time end = std::min(now() + (may_go_back ? kWaitToSendBack : kWaitForRoom), who.deadline);
   while (nodes_.is_full()) {
-    if (now() >= end) co_return ENFILE;
-    co_await turns_.pause(kPauseForRoom);
+    if (now() < end) {
+      co_await turns_.pause(kPauseForRoom);
+      continue;
+    }
+    if (!may_go_back) co_return ENFILE;
+    // Few threads never come again; a number that is left here spares its next one the way back.
+    if (sent_back_.size() >= kSentBackMax) sent_back_.clear();
+    sent_back_.insert(who.thread);
+    co_return ESTALE;
   }
   co_return 0;
 }

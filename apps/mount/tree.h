@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -56,6 +57,7 @@ struct Who {
   // Null: the connections' own.
   const rpcrdma::AuthSys* credential = nullptr;
   Time deadline = Time::max();  // of the request, for all its calls
+  int thread = 0;               // of the program; 0: it has no number here
   nfs::CallAs as(bool* was_repeated = nullptr) const {
     return {
         .route = {}, .credential = credential, .was_repeated = was_repeated, .deadline = deadline};
@@ -129,8 +131,8 @@ class Tree {
   // The kernel took a reply with this node, and counts it as a lookup; it has the node's attributes
   // of this version.
   void note_shown(Node& node, std::uint64_t version);
-  // Waits a while for the kernel to forget nodes, if there is no room for another. Returns ENFILE
-  // if there is none then, or 0.
+  // Waits a while for the kernel to forget nodes, if there is no room for another. Returns 0, or
+  // the error to answer with: ENFILE, or once for each thread ESTALE.
   Task<int> wait_for_room(Who who);
 
  private:
@@ -143,6 +145,7 @@ class Tree {
   nfs::Connections::Memory registered_;
   NodeTable nodes_;
   NameCache names_;
+  std::set<int> sent_back_;  // threads that got ESTALE for want of room
 };
 
 }  // namespace mounts
