@@ -175,14 +175,14 @@ bool Session::receive_one() {
   if (!received_) {
     // Programs whose requests were not read can be killed: they may wait.
     files_.make_room();
-    if (!unread_since_) unread_since_ = Clock::now();
+    unread_.note_none(Clock::now());
     return false;
   }
   const auto memory = received_.memory();
   const ssize_t size = ::read(::fuse_session_fd(session_), memory.data(), memory.size());
   if (size <= 0) {
     has_ended_ = size == 0 || errno == ENODEV;
-    unread_since_.reset();
+    unread_.note_all_read();
     return size < 0 && (errno == ENOENT || errno == EINTR);
   }
   fuse_buf buffer{};

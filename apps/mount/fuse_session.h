@@ -24,6 +24,7 @@
 #include "mount/fuse_requests.h"
 #include "mount/name_operations.h"
 #include "mount/tree.h"
+#include "mount/unread.h"
 #include "nfs/client/mounted.h"
 #include "nfs/client/turns.h"
 #include "rpcrdma/expected.h"
@@ -122,12 +123,7 @@ class Session {
     if (error != 0) request.fail(error);
     requests_.end(request);
   }
-  // Returns since when a request that was just read may have waited: long, if nothing was read for
-  // want of a buffer, and buffers came back only because their bytes had no server.
-  Time begun() const {
-    const bool counts = unread_since_ && files_.last_written() < *unread_since_;
-    return counts ? *unread_since_ : Clock::now();
-  }
+  Time begun() const { return unread_.begun(Clock::now(), files_.last_written()); }
   void take_snapshot(Time now);
   // Has the kernel forget names if there are too many nodes.
   void forget_names();
@@ -153,7 +149,7 @@ class Session {
   AttributeOperations attributes_{tree_, files_};
   DirectoryOperations directories_{tree_};
   Buffer received_;
-  std::optional<Time> unread_since_{};  // for want of a buffer
+  Unread unread_;
   Forgetter forgetter_;
   Time next_forgetting_{};
   std::size_t nodes_before_ = 0;  // the last forgetting
