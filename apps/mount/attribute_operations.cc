@@ -1,5 +1,6 @@
 #include "mount/attribute_operations.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,19 @@ std::uint32_t wanted_bits(const Node& node, int mask) {
   if ((mask & W_OK) != 0) bits |= nfs3::ACCESS3_MODIFY;
   if ((mask & X_OK) != 0) bits |= is_directory ? nfs3::ACCESS3_LOOKUP : nfs3::ACCESS3_EXECUTE;
   return bits;
+}
+
+// Returns whether the change takes set-user-ID and set-group-ID bits away, and nothing else. So the
+// kernel does in the name of a program that writes, who need not own the file.
+bool drops_privileges_alone(const nfs3::fattr3& now, const nfs3::sattr3& changes) {
+  constexpr std::uint32_t kPrivileges = S_ISUID | S_ISGID;
+  const std::uint32_t* const mode = changes.mode.mode();
+  const bool has_others = changes.uid.uid() != nullptr || changes.gid.gid() != nullptr ||
+                          changes.size.size() != nullptr ||
+                          changes.atime.set_it() != nfs3::time_how::DONT_CHANGE ||
+                          changes.mtime.set_it() != nfs3::time_how::DONT_CHANGE;
+  return mode != nullptr && !has_others && *mode == (now.mode & 07777U & ~kPrivileges) &&
+         (now.mode & kPrivileges) != 0;
 }
 
 }  // namespace
@@ -57,6 +71,9 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
   } else {
     co_await files_.wait_until_written(tree_.nodes().find(node->id));
   }
+  const nfs3::fattr3* const last = node->attributes.last();
+  const bool is_of_writer =
+      node->opened > 0 && last != nullptr && drops_privileges_alone(*last, attributes);
   const nfs3::SETATTR3args args{node->handle, std::move(attributes), {}};
   const auto begun = node->attributes.begin_change();
   auto reply = co_await tree_.calls().set_attributes(args, who.as());
@@ -66,9 +83,13 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
   node->attributes.end_change(change, begun, Tree::now());
   node->access.clear();
   if (!reply) co_return failed(error_of(reply.error()));
-  if (reply->resok() == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
-  if (const auto* const now = reply->resok()->obj_wcc.after.attributes()) {
-    co_return shown(*node, *now);
+  // The server takes them away itself when it gets the bytes, as from any client.
+  const bool goes_on = is_of_writer && reply->status() == nfs3::nfsstat3::NFS3ERR_PERM;
+  if (reply->resok() == nullptr && !goes_on) {
+    co_return failed(tree_.refusal(*node, reply->status()));
+  }
+  if (change != nullptr && change->after.attributes() != nullptr) {
+    co_return shown(*node, *change->after.attributes());
   }
   auto asked = co_await tree_.ask_attributes(*node, who);
   if (!asked) co_return failed(asked.error());

@@ -536,6 +536,36 @@ TEST_P(Operations, AccessIsAskedOncePerUserAndFile) {
   served_.begin();
 }
 
+// The kernel has such a bit taken away before a program writes, in the program's name.
+TEST_P(Operations, UserWhoIsNotTheOwnerWritesToAFileWithSetUserId) {
+  served_.write_file("file", "abc");
+  ASSERT_EQ(::chmod(served_.path("file").c_str(), 04777), 0);
+  MountForTest mount(url());
+  rpcrdma::AuthSys somebody;
+  somebody.machine_name = "test";
+  somebody.uid = somebody.gid = 12345;
+  const Who writer{.uid = 12345, .credential = &somebody};
+  const Hold node = mount.look_up("file");
+  const auto changed_to = [&](std::uint32_t mode) {
+    nfs3::sattr3 changes;
+    changes.mode.set_mode(mode);
+    const auto done =
+        mount.run(mount.attributes->set(mount.tree->nodes().find(node->id), changes, writer));
+    return done ? 0 : done.error();
+  };
+  EXPECT_EQ(changed_to(0777), EPERM);
+  const auto opened =
+      mount.run(mount.files->open(mount.tree->nodes().find(node->id), O_WRONLY, writer));
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(changed_to(0777), 0);
+  EXPECT_EQ(changed_to(0755), EPERM);
+  EXPECT_EQ(mount.write(opened->id, 0, "x"), 0);
+  EXPECT_EQ(mount.flush("file"), 0);
+  struct stat seen {};
+  ASSERT_EQ(::stat(served_.path("file").c_str(), &seen), 0);
+  EXPECT_EQ(seen.st_mode & 07777U, 0777U);
+}
+
 // An answer for one user, with these groups, says nothing of another.
 TEST_P(Operations, OpeningWithoutAskingIsForUsersWhomTheServerHasAnswered) {
   served_.write_file("file", "secret");
