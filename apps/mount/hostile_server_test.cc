@@ -269,6 +269,13 @@ TEST_F(Lied, EmptyHandleIsRefused) {
   EXPECT_EQ(looked_up(), EIO);
 }
 
+TEST_F(Lied, NameThatIsTooLongIsNotSent) {
+  const auto found = mount_->run(mount_->names->look_up(mount_->root(), std::string(256, 'x'), {}));
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error(), ENAMETOOLONG);
+  EXPECT_EQ(mount_->tree->statistics().names_asked, 0U);
+}
+
 TEST_F(Lied, FileThatBecomesAnotherIsStale) {
   const Hold node = mount_->look_up("name");
   ASSERT_TRUE(node);

@@ -45,6 +45,8 @@ struct NameOperations::Change {
 // --- Looking ------------------------------------------------------------------------------------
 
 Task<Outcome<Entry>> NameOperations::look_up(Hold parent, std::string name, Who who) {
+  // Some servers call a longer name garbage. The kernel looks every name up before it makes it.
+  if (name.size() > nfs3::NFS3_NAME_MAX) co_return failed(ENAMETOOLONG);
   co_return co_await find(std::move(parent), std::move(name), who, Room::kNeeded);
 }
 
