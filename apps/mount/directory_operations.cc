@@ -61,6 +61,7 @@ int DirectoryOperations::take(OpenDirectory& directory, nfs3::READDIRPLUS3res& r
   if (found == nullptr) return take_refusal(directory, reply.status());
   (void)tree_.note(*directory.node, found->dir_attributes, begun);
   directory.page_begun = begun;
+  directory.page_version = directory.node->attributes.version();
   directory.page_time = Tree::now();
   DirectoryReader::Page page{{}, found->cookieverf, found->reply.eof};
   for (nfs3::entryplus3& each : found->reply.entries) {
@@ -84,6 +85,7 @@ int DirectoryOperations::take(OpenDirectory& directory, nfs3::READDIR3res& reply
   if (found == nullptr) return take_refusal(directory, reply.status());
   (void)tree_.note(*directory.node, found->dir_attributes, begun);
   directory.page_begun = begun;
+  directory.page_version = directory.node->attributes.version();
   directory.page_time = Tree::now();
   DirectoryReader::Page page{{}, found->cookieverf, found->reply.eof};
   for (nfs3::entry3& each : found->reply.entries) {
@@ -132,7 +134,9 @@ Entry DirectoryOperations::entry_of(OpenDirectory& directory, const DirectoryRea
   // The kernel takes the size that it is shown, and appends behind it: it rather asks again.
   if (!is_newest && fresh == nullptr) return {};
   const nfs3::fattr3 shown = is_newest ? *entry.attributes : *fresh;
-  return tree_.entry_of(std::move(node), parent, entry.name, shown, true);
+  // Somebody else may have changed the directory since then: the name is none to remember.
+  const bool is_current = directory.page_version == parent.attributes.version();
+  return tree_.entry_of(std::move(node), parent, entry.name, shown, is_current);
 }
 
 Task<Outcome<void>> DirectoryOperations::read(DirectoryId id, std::uint64_t offset, bool with_nodes,

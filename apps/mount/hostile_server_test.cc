@@ -650,6 +650,33 @@ TEST_F(LiedAboutRenames, NameGoesBackAlsoWhenTheRequestHasNoTimeLeft) {
   EXPECT_THAT(liar_.removed, testing::ElementsAre());
 }
 
+TEST_F(Lied, PageFromBeforeAChangeElsewhereNotesNoName) {
+  liar_.list = [](nfs3::cookie3, nfs3::READDIRPLUS3resok& ok) {
+    for (const unsigned each : {7U, 8U}) {
+      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+      entry.cookie = each;
+      entry.name = "name" + std::to_string(each);
+      entry.name_handle.set_handle(handle_of(each));
+      entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, each));
+    }
+    ok.reply.eof = true;
+  };
+  const auto id = mount_->directories->open(mount_->root());
+  NamesForTest first(1), second;
+  ASSERT_TRUE(mount_->run(mount_->directories->read(id, 0, true, first, {})));
+  EXPECT_EQ(mount_->tree->names().size(), 1U);
+  liar_.attributes = [](const nfs3::nfs_fh3&) {
+    auto made = attributes_of(ftype3::NF3DIR, 1);
+    made.mtime.seconds = 1;
+    return made;
+  };
+  ASSERT_TRUE(mount_->run(mount_->tree->ask_attributes(*mount_->root(), {})));
+  ASSERT_TRUE(mount_->run(mount_->directories->read(id, first.last, true, second, {})));
+  EXPECT_THAT(second.names, testing::ElementsAre("name8"));
+  EXPECT_EQ(mount_->tree->names().size(), 1U);
+  mount_->directories->release(id);
+}
+
 // A SETATTR that was given up may reach the server behind later writes.
 TEST_F(Lied, NewSizeIsSetOnlyIfNobodyHasChangedTheFileSince) {
   liar_.is_honest = true;
