@@ -403,6 +403,8 @@ void write_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_bufvec* bytes, of
   session.serve_at_once(handle,
                         [&session, id, offset, begin, size = first.size,
                          buffer = std::move(received)](Request& request) mutable -> Task<int> {
+                          // A program that goes on writing would keep the session from its end.
+                          if (session.is_draining()) co_return ENOTCONN;
                           auto done = co_await session.files().write(
                               id, static_cast<std::uint64_t>(offset), buffer, begin, size);
                           if (!done) co_return done.error();

@@ -95,6 +95,8 @@ class Session {
   void serve_at_once(fuse_req_t handle, Body body) {
     tree_.turns().begin(run_without_slot(requests_.add(handle, begun()), std::move(body)));
   }
+  // The session ends once the server has what was written so far.
+  bool is_draining() const noexcept { return is_draining_; }
   // The bytes of a write lie in the buffer that was received last, which the caller takes over.
   Buffer take_received() noexcept { return std::move(received_); }
   // Reports to the kernel that its attributes of a node are void.

@@ -617,6 +617,27 @@ class Ends(MountFixture):
         self.fails_with(errno.ENOTCONN, os.fstat, file)
         self.fails_with(errno.ENOTCONN, os.close, file)
 
+    def test_sigterm_ends_the_command_while_a_program_goes_on_writing(self):
+        mounting = self.mount()
+        writer = subprocess.Popen(
+            [sys.executable, "-c",
+             "import os, sys\n"
+             "file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n"
+             "count = 0\n"
+             "try:\n"
+             "    while True:\n"
+             "        count += os.pwrite(file, b'x' * 4096, count)\n"
+             "        if count == 1 << 20: print('on its way', flush=True)\n"
+             "except OSError:\n"
+             "    print(count)\n"
+             "    os._exit(0)\n", self.at / "file"], stdout=subprocess.PIPE, text=True)
+        self.processes.append(writer)
+        self.assertEqual(writer.stdout.readline(), "on its way\n")
+        mounting.send_signal(signal.SIGTERM)
+        self.ended(mounting)
+        taken = int(writer.communicate(timeout=BOUND_S)[0])
+        self.assertEqual((self.served / "file").stat().st_size, taken)
+
     def test_mount_of_a_killed_command_goes_and_comes_again(self):
         mounting = self.mount()
         mounting.kill()
