@@ -10,7 +10,7 @@ case ${1:-base} in
                    libgtest-dev libgmock-dev libtomlplusplus-dev python3 libibverbs-dev librdmacm-dev libkrb5-dev libfuse3-dev fuse3) ;;
   check) packages=(clang libclang-rt-dev llvm lld tshark clang-format git libasio-dev doxygen mandoc zsh libtirpc-dev rpcsvc-proto
                    rpcbind iproute2 strace krb5-kdc krb5-admin-server krb5-user
-                   libmicrohttpd-dev libsystemd-dev systemd systemtap-sdt-dev prometheus) ;;
+                   libmicrohttpd-dev libsystemd-dev systemd systemtap-sdt-dev prometheus rsync fio) ;;
   # What debian/control builds with, and lintian.
   deb) packages=(debhelper lintian fakeroot dpkg-dev devscripts libcephfs-dev libmicrohttpd-dev libsystemd-dev libtirpc-dev
                   systemtap-sdt-dev) ;;
