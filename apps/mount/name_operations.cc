@@ -26,6 +26,8 @@ nfs3::createverf3 new_verifier() {
 
 struct NameOperations::Change {
   explicit Change(Node& of) : node(of), begun(of.attributes.begin_change()) {}
+  // A change that may add a name to the directory.
+  Change(Tree& tree, Node& of, std::string_view name) : Change(of) { tree.note_possible(of, name); }
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
   ~Change() { end(nullptr); }
@@ -58,6 +60,14 @@ Task<Outcome<Entry>> NameOperations::find(Hold parent, std::string name, Who who
       Entry none;
       none.left = parent->attributes.left(Tree::now());
       co_return none;
+    }
+    if (!known) {
+      Entry none;
+      none.left = tree_.certain_lack(*parent, name);
+      if (none.left > Clock::duration{}) {
+        ++tree_.statistics().names_cached;
+        co_return none;
+      }
     }
     if (Hold node = known ? tree_.nodes().find(*known) : Hold()) {
       if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
@@ -162,15 +172,18 @@ Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string nam
   nfs3::sattr3 attributes;
   attributes.mode.set_mode(mode & 07777U);
   const nfs3::MKDIR3args args{{parent->handle, name}, attributes};
+  const Time asked = Tree::now();
   bool was_repeated = false;
-  Change change(*parent);
+  Change change(tree_, *parent, name);
   auto reply = co_await tree_.calls().make_directory(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
   tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
-    co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                            std::move(done->obj_attributes), {change.begun, change.ended}, who);
+    auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
+                               std::move(done->obj_attributes), {change.begun, change.ended}, who);
+    if (entry && entry->node) tree_.note_empty(*entry->node, asked);
+    co_return entry;
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
     auto found = co_await ask(std::move(parent), std::move(name), who);
@@ -189,7 +202,7 @@ Task<Outcome<Entry>> NameOperations::make_symbolic_link(Hold parent, std::string
   }
   const nfs3::SYMLINK3args args{{parent->handle, name}, {{}, target}};
   bool was_repeated = false;
-  Change change(*parent);
+  Change change(tree_, *parent, name);
   auto reply = co_await tree_.calls().make_symbolic_link(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -234,7 +247,7 @@ Task<Outcome<Entry>> NameOperations::make_node(Hold parent, std::string name, st
     co_return failed(EINVAL);
   }
   bool was_repeated = false;
-  Change change(*parent);
+  Change change(tree_, *parent, name);
   auto reply = co_await tree_.calls().make_node(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -267,7 +280,7 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
   } else {
     args.how.set_obj_attributes(nfs3::createmode3::GUARDED, attributes);
   }
-  Change change(*parent);
+  Change change(tree_, *parent, name);
   auto reply = co_await tree_.calls().create(args, who.as());
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
@@ -311,7 +324,7 @@ Task<Outcome<Entry>> NameOperations::link(Hold file, Hold parent, std::string na
   }
   const nfs3::LINK3args args{file->handle, {parent->handle, name}};
   bool was_repeated = false;
-  Change change(*parent);
+  Change change(tree_, *parent, name);
   Change of_file(*file);  // of its count of links, and its ctime
   auto reply = co_await tree_.calls().link(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
@@ -428,6 +441,7 @@ Task<Outcome<AttributeCache::Point>> NameOperations::rename_once(Hold from, std:
   Change of_source(*from);
   std::optional<Change> of_target;
   if (!is_within_one) of_target.emplace(*to);
+  tree_.note_possible(*to, new_name);
   auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
   if (!reply) co_return failed(error_of(reply.error()));
   const auto* const done = reply->resok();

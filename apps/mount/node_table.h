@@ -25,6 +25,7 @@
 #include "mount/access_answers.h"
 #include "mount/attribute_cache.h"
 #include "mount/name_cache.h"
+#include "mount/new_directory.h"
 #include "mount/signal.h"
 #include "mount/write_behind.h"
 #include "nfs3.h"
@@ -47,14 +48,15 @@ struct Node {
   std::uint64_t fsid = 0, fileid = 0;
   AttributeCache attributes;
   AccessAnswers access;
-  std::unique_ptr<WriteBehind> writes;  // of a file that was written
-  Signal news;                          // of its writes and of blocks that were read
-  std::uint64_t own_writes = 0;         // grows with each write and each size that is set here
-  std::uint64_t kernel_version = 0;     // of the content that the kernel may have kept
-  std::uint64_t shown_version = 0;      // of the attributes that the kernel was shown
-  std::optional<int> appending;         // the thread that has to open it once more to append
-  std::uint32_t opened = 0;             // by programs; each has a hold
-  std::vector<NameOfNode> names;        // the latest few by which the kernel got it
+  std::unique_ptr<WriteBehind> writes;      // of a file that was written
+  Signal news;                              // of its writes and of blocks that were read
+  std::uint64_t own_writes = 0;             // grows with each write and each size that is set here
+  std::uint64_t kernel_version = 0;         // of the content that the kernel may have kept
+  std::uint64_t shown_version = 0;          // of the attributes that the kernel was shown
+  std::unique_ptr<NewDirectory> made_here;  // of a directory; null: it may have other names
+  std::optional<int> appending;             // the thread that has to open it once more to append
+  std::uint32_t opened = 0;                 // by programs; each has a hold
+  std::vector<NameOfNode> names;            // the latest few by which the kernel got it
   // A name of ours, which the file has until its last close, and its directory; empty: none.
   std::string our_name;
   NodeId our_directory{};

@@ -93,6 +93,30 @@ Entry Tree::entry_of(Hold node, Node& parent, std::string_view name, const nfs3:
   return entry;
 }
 
+void Tree::note_empty(Node& directory, Time made) {
+  const Time end = made + options_.time_outs.directory_min;
+  if (directory.type != nfs3::ftype3::NF3DIR) return;
+  directory.made_here =
+      std::make_unique<NewDirectory>(directory.attributes.version(), end, names_of_new_);
+}
+
+void Tree::note_possible(Node& directory, std::string_view name) {
+  if (directory.made_here && !directory.made_here->add(name, options_.nodes_max)) {
+    directory.made_here.reset();
+  }
+}
+
+Clock::duration Tree::certain_lack(Node& directory, std::string_view name) {
+  const Clock::duration left = directory.attributes.left(now());
+  if (!directory.made_here || left <= Clock::duration{}) return {};
+  if (!directory.made_here->holds(directory.attributes.version(), now())) {
+    directory.made_here.reset();
+    return {};
+  }
+  if (!directory.made_here->lacks(name)) return {};
+  return std::min(left, directory.made_here->end() - now());
+}
+
 void Tree::note_shown(Node& node, std::uint64_t version) {
   nodes_.add_lookup(node);
   node.shown_version = version;

@@ -99,6 +99,12 @@ class Tree {
   nfs::Turns& turns() noexcept { return turns_; }
   NodeTable& nodes() noexcept { return nodes_; }
   NameCache& names() noexcept { return names_; }
+  // A directory that was just made here has no names yet.
+  void note_empty(Node& directory, Time made);
+  // It may get this name, from before the call that makes it on.
+  void note_possible(Node& directory, std::string_view name);
+  // Returns for how long there is certainly no such name; zero: it may exist.
+  Clock::duration certain_lack(Node& directory, std::string_view name);
   BufferPool& buffers() noexcept { return buffers_; }
   Statistics& statistics() noexcept { return statistics_; }
   const TreeOptions& options() const noexcept { return options_; }
@@ -143,6 +149,7 @@ class Tree {
   Statistics statistics_;
   BufferPool buffers_;  // behind nodes and files in time: these have some of them
   nfs::Connections::Memory registered_;
+  std::size_t names_of_new_ = 0;  // of NewDirectory, which nodes have
   NodeTable nodes_;
   NameCache names_;
   std::set<int> sent_back_;  // threads that got ESTALE for want of room

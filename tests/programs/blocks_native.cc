@@ -1,7 +1,9 @@
-// The native client and server of blocks.x, beside which scripts/tirpc_bench.py measures the unchanged pair.
+// The native client and server of blocks.x, beside which scripts/tirpc_bench.py measures the
+// unchanged pair.
 //
 // usage: blocks_native serve on|off                           prints its URL
-//        blocks_native URL on|off length|make SIZE SECONDS    prints how many calls a second there were
+//        blocks_native URL on|off length|make SIZE SECONDS    prints how many calls a second there
+//        were
 #include <rpcrdma/client.h>
 #include <rpcrdma/server.h>
 
@@ -31,7 +33,9 @@ class Blocks : public blocks::BLOCKS_V1_Service {
   std::vector<std::byte> made_ = std::vector<std::byte>(blocks::BLOCK_MAX);
 };
 
-int fail(const rpcrdma::Error& error) { return std::fprintf(stderr, "%s\n", error.message().c_str()), 1; }
+int fail(const rpcrdma::Error& error) {
+  return std::fprintf(stderr, "%s\n", error.message().c_str()), 1;
+}
 
 int serve(bool is_crc) {
   rpcrdma::ServerOptions options;
@@ -40,7 +44,8 @@ int serve(bool is_crc) {
   auto server = rpcrdma::Server::listen("rdma://127.0.0.1:0", options);
   if (!server) return fail(server.error());
   Blocks service;
-  if (auto added = server->add(service.kProgram, service.kVersion, service); !added) return fail(added.error());
+  if (auto added = server->add(service.kProgram, service.kVersion, service); !added)
+    return fail(added.error());
   std::printf("rdma://%s\n", std::string(server->address()).c_str());
   std::fflush(stdout);
   server->run();
@@ -63,7 +68,8 @@ int measure(char** words) {
   std::chrono::duration<double> passed{};
   do {
     if (is_make) {
-      if (auto made = stub.MAKE(static_cast<std::uint32_t>(data.size()), data); !made) return fail(made.error());
+      if (auto made = stub.MAKE(static_cast<std::uint32_t>(data.size()), data); !made)
+        return fail(made.error());
     } else if (auto length = stub.LENGTH(data); !length) {
       return fail(length.error());
     }
@@ -77,7 +83,12 @@ int measure(char** words) {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count == 3 && std::string_view(words[1]) == "serve") return serve(std::string_view(words[2]) == "on");
+  if (count == 3 && std::string_view(words[1]) == "serve")
+    return serve(std::string_view(words[2]) == "on");
   if (count == 6) return measure(words);
-  return std::fputs("usage: blocks_native serve on|off, or blocks_native URL on|off length|make SIZE SECONDS\n", stderr), 2;
+  return std::fputs(
+             "usage: blocks_native serve on|off, or blocks_native URL on|off length|make SIZE "
+             "SECONDS\n",
+             stderr),
+         2;
 }
