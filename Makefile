@@ -4,7 +4,8 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 
 .PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-release \
-        sim coverage mutants format tidy doc site install deb abi fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage fuzz-nfs
+        sim coverage mutants format tidy doc site install deb abi fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage \
+        fuzz-targets fuzz-nfs
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
@@ -26,6 +27,7 @@ help:
 	@echo 'make mutants     plant the fault of each rule in docs/conformance.md, and see a test fail (an hour);'
 	@echo '                 scripts/mutants.py --help: some of them, or faults drawn at random'
 	@echo 'make fuzz        fuzz decoders, both machines and rpcrdma-gen, FUZZ_MINUTES=1 each'
+	@echo 'make fuzz-targets  the fuzz targets with their inputs for OSS-Fuzz, AFL++ and others: OUT=DIR; scripts/fuzz.sh --help'
 	@echo 'make fuzz-nfs    malformed calls to a server of NFS under strace: it opens nothing outside its exports, SECONDS=1800'
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12, and the first hour with the packages (needs root)'
 	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and 80 minutes);'
@@ -110,6 +112,10 @@ fuzz-merge: setup
 fuzz-coverage: setup
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh coverage
+
+fuzz-targets: setup
+	@scripts/setup.sh fuzz
+	@OUT="$(or $(OUT),build/fuzz-targets)" scripts/fuzz.sh targets
 
 # Two thirds of the time with the sanitizers, one without; SEED=N begins elsewhere.
 fuzz-nfs: setup

@@ -7,6 +7,11 @@
 #        fuzz.sh coverage            lines and branches of src/ and gen/ that the committed inputs reach
 #        fuzz.sh unpack [TARGET...]  writes the committed inputs into corpus/TARGET/ of the build folder
 #        fuzz.sh pack [TARGET...]    commits the inputs of that folder: tests/fuzz/corpus/TARGET.tar
+#        fuzz.sh targets [TARGET...] writes them into the folder OUT for another fuzzer's infrastructure: fuzz_TARGET,
+#                                    fuzz_TARGET_seed_corpus.zip, .options and .dict
+#
+# `targets` takes what OSS-Fuzz sets: CXX, CXXFLAGS with its sanitizer, LIB_FUZZING_ENGINE. Without CXXFLAGS it builds with
+# libFuzzer, ASan and UBSan; CC=afl-clang-fast CXX=afl-clang-fast++ builds for AFL++.
 #
 # FUZZ_BUILD: build folder (build-fuzz). What a campaign found lies in its findings/, its inputs in
 # inputs/, its output in logs/.
@@ -161,6 +166,37 @@ merge() {
   done
 }
 
+# Names and layout are those that OSS-Fuzz expects of a project's build script.
+targets() {
+  local out=${OUT:?is the folder that the targets go into} folder=${FUZZ_BUILD:-build-fuzz-targets} target option
+  local options=(-DRPCRDMA_FUZZING_ENGINE="${LIB_FUZZING_ENGINE:--fsanitize=fuzzer}")
+  [[ -z ${CC:-} ]] || options+=(-DCMAKE_C_COMPILER="$CC")
+  [[ -z ${CXX:-} ]] || options+=(-DCMAKE_CXX_COMPILER="$CXX")
+  # The flags of the environment name the sanitizer and its coverage.
+  case ${CXXFLAGS:-}:${CXX:-} in
+    *-fsanitize*:* | *:*afl-*) options+=(-DRPCRDMA_SANITIZE=) ;;
+  esac
+  configure "$folder" "${options[@]}"
+  cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]/#/fuzz_}"
+  mkdir -p "$out"
+  for target in "${targets[@]}"; do
+    cp "$folder/tests/fuzz/fuzz_$target" "$out/"
+    python3 -c 'import sys, tarfile, zipfile
+with tarfile.open(sys.argv[1]) as inputs, zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as archive:
+    for member in inputs:
+        archive.writestr(zipfile.ZipInfo(member.name), inputs.extractfile(member).read())
+' "$corpus/$target.tar" "$out/fuzz_${target}_seed_corpus.zip"
+    echo '[libfuzzer]' >"$out/fuzz_$target.options"
+    for option in $(length_options "$target"); do
+      case $option in
+        -dict=*) cp "${option#*=}" "$out/fuzz_$target.dict" ;;
+        *) echo "${option#-}" | sed 's/=/ = /' >>"$out/fuzz_$target.options" ;;
+      esac
+    done
+  done
+  echo "fuzz: ${#targets[@]} targets in $out"
+}
+
 coverage() {
   local folder=$build-coverage target profiles=() replay
   replay=$folder/tests/fuzz/fuzz_replay
@@ -186,6 +222,6 @@ command=${1:-run}
 targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || targets=("${all[@]}")
 case $command in
-  run|merge|coverage|unpack|pack) "$command" ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  run|merge|coverage|unpack|pack|targets) "$command" ;;
+  *) sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
