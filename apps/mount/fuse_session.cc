@@ -301,7 +301,8 @@ bool Session::drain() {
   is_draining_ = true;
   // Calls that began just now end by themselves within their time.
   const Time deadline = Clock::now() + options_.patience + kBesides;
-  auto ending = end_all();
+  // A member: if it is not done in time, the calls that it awaits outlast this function.
+  Task<void>& ending = ending_.emplace(end_all());
   ending.start();
   // The forgetter waits for directories that programs lock until their requests are answered.
   while ((!ending.done() || turns_.active() > 0 || !forgetter_.is_idle()) &&

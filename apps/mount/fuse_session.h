@@ -163,6 +163,7 @@ class Session {
   bool is_mounted_ = false;
   bool has_ended_ = false;
   bool is_draining_ = false;
+  std::optional<Task<void>> ending_;  // of all that programs have begun
   bool has_kept_all_ = true;
 };
 

@@ -356,15 +356,16 @@ TEST_P(Operations, FilesThatStandInTheWayTakeNoNodes) {
   EXPECT_EQ(mount.tree->nodes().size(), 1U);
 }
 
-// The kernel knows nothing of the size that a rename or a removal sees on its way.
-TEST_P(Operations, ProgramThatAppendsBehindARenameKeepsWhatWasWrittenElsewhere) {
+// The kernel knows nothing of the size that a rename sees on its way.
+TEST_P(Operations, ProgramThatAppendsBehindARenameThatFailsKeepsWhatWasWrittenElsewhere) {
   served_.write_file("file", "");
+  fs::create_directory(served_.path("directory"));
   MountForTest mount(url(), always_asking());
   const auto found = mount.run(mount.names->look_up(mount.root(), "file", {}));
   ASSERT_TRUE(found);
   mount.show(*found);
   served_.write_file("file", "written elsewhere");
-  EXPECT_TRUE(mount.run(mount.names->rename(mount.root(), "file", mount.root(), "moved", {})));
+  EXPECT_FALSE(mount.run(mount.names->rename(mount.root(), "file", mount.root(), "directory", {})));
   const auto opened = mount.run(
       mount.files->open(mount.tree->nodes().find(found->node->id), O_WRONLY | O_APPEND, {}));
   ASSERT_TRUE(opened);
@@ -574,18 +575,19 @@ TEST_P(Operations, OpeningWithoutAskingIsForUsersWhomTheServerHasAnswered) {
   options.asks_at_open = false;
   MountForTest mount(url(), options);
   const Hold node = mount.look_up("file");
-  const auto opened_by = [&](std::uint32_t uid, std::uint32_t gid) {
+  const auto opened_by = [&](std::uint32_t uid, std::uint32_t gid, int flags = O_RDONLY) {
     rpcrdma::AuthSys somebody;
     somebody.machine_name = "test";
     somebody.uid = uid;
     somebody.gid = gid;
-    const auto opened = mount.run(mount.files->open(mount.tree->nodes().find(node->id), O_RDONLY,
+    const auto opened = mount.run(mount.files->open(mount.tree->nodes().find(node->id), flags,
                                                     {.uid = uid, .credential = &somebody}));
     return opened ? 0 : opened.error();
   };
   EXPECT_EQ(opened_by(0, 0), 0);
   EXPECT_EQ(opened_by(12345, 12345), EACCES);
   EXPECT_EQ(opened_by(12345, 0), 0);
+  EXPECT_EQ(opened_by(12345, 0, O_WRONLY), EACCES);
   EXPECT_EQ(opened_by(12345, 12345), EACCES);
   served_.end();
   EXPECT_EQ(opened_by(0, 0), 0);

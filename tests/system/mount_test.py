@@ -489,13 +489,13 @@ class Servers(MountFixture):
         wait_until(attempt)
         return results[0]
 
-    def mount_briefly(self):
+    def mount_briefly(self, options="timeo=15"):
         """Mounts with a short time of requests, which mounting itself may exceed on a loaded machine."""
         made = []
 
         def attempt():
             try:
-                made.append(self.mount(options="timeo=15"))
+                made.append(self.mount(options=options))
             except AssertionError:
                 self.assertFalse(self.is_mounted())
             return made
@@ -558,6 +558,23 @@ class Servers(MountFixture):
         self.assertFalse(self.is_mounted())
         self.fails_with(errno.ENOTCONN, os.close, file)
 
+    def test_end_waits_for_a_silent_server_for_the_time_of_a_request_and_no_longer(self):
+        mounting = self.mount_briefly("timeo=15,nconnect=8")  # each time-out ends a connection
+        files = []
+        for i in range(4):
+            # Each has a name that the end removes, by a call of its own.
+            files.append(self.in_time(lambda name=f"file{i}": os.open(self.at / name, os.O_CREAT | os.O_WRONLY)))
+            self.in_time(lambda name=f"file{i}": (self.at / name).unlink(missing_ok=True) or True)
+        os.kill(self.server.pid, signal.SIGSTOP)
+        try:
+            mounting.send_signal(signal.SIGTERM)
+            self.assertIn("has not kept all", self.ended(mounting, 1))
+        finally:
+            os.kill(self.server.pid, signal.SIGCONT)
+        self.assertFalse(self.is_mounted())
+        for each in files:
+            self.fails_with(errno.ENOTCONN, os.close, each)
+
     def test_program_of_a_silent_server_can_be_killed(self):
         (self.served / "file").write_text("x")
         self.mount(options="timeo=1200")
@@ -617,9 +634,9 @@ class Ends(MountFixture):
         self.fails_with(errno.ENOTCONN, os.fstat, file)
         self.fails_with(errno.ENOTCONN, os.close, file)
 
-    def test_sigterm_ends_the_command_while_a_program_goes_on_writing(self):
-        mounting = self.mount()
-        writer = subprocess.Popen(
+    def test_sigterm_ends_the_command_while_programs_go_on_writing(self):
+        mounting = self.mount(options="timeo=150")
+        writers = [subprocess.Popen(
             [sys.executable, "-c",
              "import os, sys\n"
              "file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n"
@@ -627,16 +644,18 @@ class Ends(MountFixture):
              "try:\n"
              "    while True:\n"
              "        count += os.pwrite(file, b'x' * 4096, count)\n"
-             "        if count == 1 << 20: print('on its way', flush=True)\n"
+             "        if count == 1 << 18: print('on its way', flush=True)\n"
              "except OSError:\n"
              "    print(count)\n"
-             "    os._exit(0)\n", self.at / "file"], stdout=subprocess.PIPE, text=True)
-        self.processes.append(writer)
-        self.assertEqual(writer.stdout.readline(), "on its way\n")
+             "    os._exit(0)\n", self.at / f"file{i}"], stdout=subprocess.PIPE, text=True) for i in range(4)]
+        self.processes += writers
+        for each in writers:
+            self.assertEqual(each.stdout.readline(), "on its way\n")
         mounting.send_signal(signal.SIGTERM)
         self.ended(mounting)
-        taken = int(writer.communicate(timeout=BOUND_S)[0])
-        self.assertEqual((self.served / "file").stat().st_size, taken)
+        for i, each in enumerate(writers):
+            taken = int(each.communicate(timeout=BOUND_S)[0])
+            self.assertEqual((self.served / f"file{i}").stat().st_size, taken)
 
     def test_mount_of_a_killed_command_goes_and_comes_again(self):
         mounting = self.mount()
