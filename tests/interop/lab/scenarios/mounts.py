@@ -147,7 +147,7 @@ def posix(session, url, but=""):
     # Some checks take other users' places. What is left out always is in docs/mount.md under "What is not there".
     with mounted(session, url, "allow_other,dev,suid") as mount:
         text = f"{suite} --verbose --only '^(?!a_folder_that_is_not_searched|{but or '-'})' {AT}"
-        said = mount.shell("posix", text, 900).out().strip().splitlines()[-1]
+        said = mount.shell("posix", text, 1800).out().strip().splitlines()[-1]
         mount.end()
         return said
 
