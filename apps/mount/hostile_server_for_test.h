@@ -1,0 +1,262 @@
+// A server that answers as a test says, and a client of it.
+#ifndef RPCRDMA_MOUNT_HOSTILE_SERVER_FOR_TEST_H_
+#define RPCRDMA_MOUNT_HOSTILE_SERVER_FOR_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "mount/mounted_for_test.h"
+#include "mount3.h"
+#include "nfs/exporter.h"
+#include "nfs3.h"
+#include "rpcrdma/server.h"
+
+namespace mounts {
+
+using nfs3::ftype3;
+
+inline nfs3::nfs_fh3 handle_of(unsigned number) {
+  return {{std::byte{1}, static_cast<std::byte>(number)}};
+}
+
+inline nfs3::fattr3 attributes_of(ftype3 type, std::uint64_t fileid) {
+  nfs3::fattr3 made;
+  made.type = type;
+  made.mode = 0777;
+  made.nlink = 1;
+  made.fileid = fileid;
+  made.fsid = 1;
+  return made;
+}
+
+class Exports : public mount3::MOUNT_V3_Service {
+ public:
+  void MOUNTPROC3_EXPORT(rpcrdma::Answer<mount3::exports> answer) override {
+    answer.succeed({{"/data", {}}});
+  }
+  void MOUNTPROC3_MNT(rpcrdma::Answer<mount3::mountres3> answer,
+                      mount3::dirpath /*path*/) override {
+    mount3::mountres3 results;
+    results.set_mountinfo().fhandle = handle_of(0).data;
+    answer.succeed(results);
+  }
+};
+
+// Answers as a test says; what a test does not say is unknown to the server.
+class Liar : public nfs3::NFS_V3_Service {
+ public:
+  // The limits of the .x file are above those of a server.
+  std::span<const rpcrdma::ProcedureTraits> all_traits() const noexcept override { return {}; }
+
+  void NFSPROC3_FSINFO(rpcrdma::Answer<nfs3::FSINFO3res> answer,
+                       nfs3::FSINFO3args /*args*/) override {
+    nfs3::FSINFO3res results;
+    nfs3::FSINFO3resok& ok = results.set_resok();
+    ok.rtmax = ok.rtpref = ok.wtmax = ok.wtpref = 1U << 20U;
+    answer.succeed(results);
+  }
+  void NFSPROC3_GETATTR(rpcrdma::Answer<nfs3::GETATTR3res> answer,
+                        nfs3::GETATTR3args args) override {
+    nfs3::GETATTR3res results;
+    results.set_resok().obj_attributes =
+        attributes ? attributes(args.object) : attributes_of(ftype3::NF3DIR, 1);
+    answer.succeed(results);
+  }
+  void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer,
+                       nfs3::LOOKUP3args /*args*/) override {
+    if (holds_lookup) {
+      held_lookup.emplace(std::move(answer));
+      return;
+    }
+    answer_lookup(answer);
+  }
+  void answer_lookup(rpcrdma::Answer<nfs3::LOOKUP3res>& answer) {
+    nfs3::LOOKUP3res results;
+    nfs3::LOOKUP3resok& ok = results.set_resok();
+    if (has_new_files) found = handle_of(0), found.data.resize(6), set_number(++last_number);
+    ok.object = found;
+    ok.obj_attributes.set_attributes(found_attributes);
+    answer.succeed(results);
+  }
+  // Answers this, and then the lookup that came before.
+  void NFSPROC3_RMDIR(rpcrdma::Answer<nfs3::RMDIR3res> answer, nfs3::RMDIR3args /*args*/) override {
+    nfs3::RMDIR3res results;
+    nfs3::wcc_data& change = results.set_resok().dir_wcc;
+    change.before.set_attributes({});
+    change.after.set_attributes(attributes_of(ftype3::NF3DIR, 1));
+    answer.succeed(results);
+    if (!held_lookup) return;
+    answer_lookup(*held_lookup);
+    held_lookup.reset();
+  }
+  void NFSPROC3_SETATTR(rpcrdma::Answer<nfs3::SETATTR3res> answer,
+                        nfs3::SETATTR3args args) override {
+    const nfs3::nfstime3* const guard = args.guard.obj_ctime();
+    guards.push_back(guard != nullptr ? guard->seconds : UINT32_MAX);
+    nfs3::SETATTR3res results;
+    if (guards.back() != changed_at) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_NOT_SYNC);
+    } else {
+      results.set_resok();
+    }
+    answer.succeed(results);
+  }
+  void NFSPROC3_RENAME(rpcrdma::Answer<nfs3::RENAME3res> answer, nfs3::RENAME3args args) override {
+    renamed.emplace_back(args.to.name);
+    if (renamed.size() == held_rename) {
+      held_answer.emplace(std::move(answer));
+      return;
+    }
+    nfs3::RENAME3res results;
+    if (renamed.size() >= failing_rename) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_IO);
+    } else {
+      results.set_resok();
+    }
+    answer.succeed(results);
+    held_answer.reset();
+  }
+  void NFSPROC3_REMOVE(rpcrdma::Answer<nfs3::REMOVE3res> answer, nfs3::REMOVE3args args) override {
+    removed.emplace_back(args.object.name);
+    nfs3::REMOVE3res results;
+    results.set_resok();
+    answer.succeed(results);
+  }
+  void NFSPROC3_CREATE(rpcrdma::Answer<nfs3::CREATE3res> answer,
+                       nfs3::CREATE3args /*args*/) override {
+    nfs3::CREATE3res results;
+    nfs3::CREATE3resok& ok = results.set_resok();
+    ok.obj.set_handle(found);
+    ok.obj_attributes.set_attributes(found_attributes);
+    answer.succeed(results);
+  }
+  void NFSPROC3_ACCESS(rpcrdma::Answer<nfs3::ACCESS3res> answer, nfs3::ACCESS3args args) override {
+    nfs3::ACCESS3res results;
+    nfs3::ACCESS3resok& ok = results.set_resok();
+    ok.access = args.access;
+    ok.obj_attributes.set_attributes(found_attributes);
+    answer.succeed(results);
+  }
+  void NFSPROC3_READLINK(rpcrdma::Answer<nfs3::READLINK3res> answer,
+                         nfs3::READLINK3args /*args*/) override {
+    nfs3::READLINK3res results;
+    results.set_resok().data = target;
+    answer.succeed(results);
+  }
+  void NFSPROC3_READDIRPLUS(rpcrdma::Answer<nfs3::READDIRPLUS3res> answer,
+                            nfs3::READDIRPLUS3args args) override {
+    nfs3::READDIRPLUS3res results;
+    list(args.cookie, results.set_resok());
+    answer.succeed(results);
+  }
+  void NFSPROC3_READ(rpcrdma::Answer<nfs3::READ3res> answer, nfs3::READ3args /*args*/) override {
+    nfs3::READ3res results;
+    if (reads_left && (*reads_left)-- == 0) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_IO);
+      return answer.succeed(results);
+    }
+    nfs3::READ3resok& ok = results.set_resok();
+    ok.count = static_cast<std::uint32_t>(bytes.size());
+    ok.data = nfs::bytes_of(bytes);
+    ok.eof = !reads_left;
+    answer.succeed(results);
+  }
+  void NFSPROC3_WRITE(rpcrdma::Answer<nfs3::WRITE3res> answer, nfs3::WRITE3args args) override {
+    nfs3::WRITE3res results;
+    nfs3::WRITE3resok& ok = results.set_resok();
+    ok.count = args.count;
+    ok.verf[0] = static_cast<std::byte>(++verifier);
+    answer.succeed(results);
+  }
+  void NFSPROC3_COMMIT(rpcrdma::Answer<nfs3::COMMIT3res> answer,
+                       nfs3::COMMIT3args /*args*/) override {
+    nfs3::COMMIT3res results;
+    results.set_resok().verf[0] = static_cast<std::byte>(is_honest ? verifier : ++verifier);
+    answer.succeed(results);
+  }
+
+  void set_number(std::uint32_t number) {
+    std::memcpy(found.data.data() + 2, &number, sizeof(number));
+    found_attributes.fileid = 100 + number;
+  }
+
+  std::function<nfs3::fattr3(const nfs3::nfs_fh3&)> attributes;
+  bool holds_lookup = false;
+  std::optional<rpcrdma::Answer<nfs3::LOOKUP3res>> held_lookup;
+  bool has_new_files = false;  // each lookup finds another one
+  std::uint32_t last_number = 0;
+  std::uint32_t changed_at = 0;       // seconds of the ctime of the file
+  std::vector<std::uint32_t> guards;  // that SETATTR came with
+  nfs3::nfs_fh3 found = handle_of(7);
+  nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);
+  std::string target, bytes;
+  std::function<void(nfs3::cookie3, nfs3::READDIRPLUS3resok&)> list;
+  std::optional<unsigned> reads_left;  // before one fails; none of them is of the file's end
+  unsigned verifier = 0;
+  bool is_honest = false;
+  std::vector<std::string> renamed, removed;  // new names, and those that went
+  // The numbers of the first rename that fails, and of one that is not answered.
+  std::size_t failing_rename = SIZE_MAX, held_rename = SIZE_MAX;
+  std::optional<rpcrdma::Answer<nfs3::RENAME3res>> held_answer;
+};
+
+class Lied : public testing::Test {
+ protected:
+  void SetUp() override {
+    rpcrdma::ServerOptions settings;
+    settings.provider.name = "siwarp";
+    nfs::Exporter::make_room_in(settings);
+    auto server = rpcrdma::Server::listen("rdma://127.0.0.1:0", settings);
+    ASSERT_TRUE(server) << server.error().message();
+    server_.emplace(std::move(*server));
+    ASSERT_TRUE(server_->add(nfs3::NFS_PROGRAM, nfs3::NFS_V3, liar_));
+    ASSERT_TRUE(server_->add(mount3::MOUNT_PROGRAM, mount3::MOUNT_V3, exports_));
+    thread_ = std::thread([this] { server_->run(); });
+    mount_ = std::make_unique<MountForTest>(url());
+  }
+  std::string url() const { return "nfs+rdma://" + std::string(server_->address()) + "/data"; }
+  void TearDown() override {
+    liar_.is_honest = true;
+    mount_.reset();
+    server_->stop();
+    thread_.join();
+  }
+  int looked_up() {
+    const auto found = mount_->run(mount_->names->look_up(mount_->root(), "name", {}));
+    return found ? 0 : found.error();
+  }
+  Outcome<void> listed(std::size_t most = 100'000) {
+    const auto id = mount_->directories->open(mount_->root());
+    std::uint64_t offset = 0;
+    Outcome<void> last;
+    for (std::size_t count = 0; count < most;) {
+      NamesForTest some(50);
+      last = mount_->run(mount_->directories->read(id, offset, true, some, {}));
+      if (!last || some.names.empty()) break;
+      count += some.names.size();
+      offset = some.last;
+    }
+    mount_->directories->release(id);
+    return last;
+  }
+
+  Liar liar_;
+  Exports exports_;
+  std::optional<rpcrdma::Server> server_;
+  std::thread thread_;
+  std::unique_ptr<MountForTest> mount_;
+};
+
+}  // namespace mounts
+
+#endif  // RPCRDMA_MOUNT_HOSTILE_SERVER_FOR_TEST_H_
