@@ -175,6 +175,7 @@ void RdmaServer::serve() {
     progress_while_more_comes();
     end_lost();
   });
+  (void)server_->wait_fd();  // signals what is left to do, also where an exception has left it
   is_serving_ = false;
   // A program that destroyed the transport meanwhile wants this object gone.
   if (is_ending_) return process_server().reset();
@@ -189,7 +190,6 @@ void RdmaServer::progress_while_more_comes() {
   for (int round = 0; round < kRoundsMax && !is_ending_ && server_->linger(); ++round) {
     server_->progress();
   }
-  (void)server_->wait_fd();  // signals what is left to do
 }
 
 void RdmaServer::call(CallContext& context) {

@@ -289,8 +289,8 @@ class RPCRDMA_EXPORT Provider {
   // next event. May return early.
   virtual void wait() = 0;
   // Looks for a moment whether wait() would return, as far as that pays, and never sleeps. False,
-  // the default: nothing has come, or it does not pay. While the owner lingers nobody signals
-  // wait_fd() for what progress() has left to do: it calls wait_fd() before it polls again.
+  // the default: nothing has come, or it does not pay. Once it has returned true, nobody signals
+  // wait_fd() for what progress() leaves to do: an owner that then polls calls wait_fd() first.
   virtual bool linger() { return false; }
   // Makes wait() return, and wait_fd() readable, also while this descriptor is readable, until the
   // descriptor is closed. False: this provider cannot do that. Server::add_listener("tcp://…")

@@ -135,9 +135,9 @@ class RPCRDMA_EXPORT Server {
   void progress();
   // Looks for a moment whether there is something for progress(), as run() does before it sleeps
   // (for 20 us, yielding to peers on this core), and returns whether there is. A foreign loop that
-  // has just served a call saves a turn of its own with it: the next call is often as near. It
-  // calls wait_fd() before it polls again: meanwhile nobody has signalled the descriptor for the
-  // rest of long messages.
+  // has just served a call saves a turn of its own with it: the next call is often as near. Once
+  // it has returned true, nobody signals the descriptor for the rest of long messages: a loop that
+  // then polls, instead of lingering again, calls wait_fd() first.
   bool linger();
   bool drained() const noexcept;
 

@@ -14,8 +14,8 @@
 namespace rpcrdma::posix {
 namespace {
 
-// Their addresses distinguish our own two descriptors from all others. Each is read when it is
-// ready alone: a wake() of another thread costs a system call for each read.
+// Their addresses distinguish our own two descriptors from all others, and from each other: reading
+// both would cost each wake() a read that fails.
 char timer_mark, event_mark;
 
 }  // namespace

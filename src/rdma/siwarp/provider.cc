@@ -68,8 +68,12 @@ class SiwarpProvider final : public Provider {
   }
   bool linger() override {
     shard_.is_polled = false;  // the owner is here, and says by wait_fd() that it goes
-    return has_something() || waiting_.linger(shard_.open, shard_.news, shard_.moved,
-                                              [](QueuePair& each) { return each.receive_some(); });
+    if (has_something() || waiting_.linger(shard_.open, shard_.news, shard_.moved,
+                                           [](QueuePair& each) { return each.receive_some(); })) {
+      return true;
+    }
+    (void)wait_fd();  // it may go without that, too
+    return false;
   }
   void wake() noexcept override { shard_.reactor->wake(); }
   Expected<std::unique_ptr<Provider>, Error> make_shard() override {

@@ -86,7 +86,8 @@ class Shard {
   std::vector<QueuePair*> open;     // that carry a stream
   std::vector<QueuePair*> news;     // that may have something to poll since the last progress()
   std::vector<QueuePair*> senders;  // that have more to send than a turn is for
-  // Somebody polls wait_fd(), who does not know of `senders`: the others find them by wait().
+  // Somebody polls wait_fd(), who does not know of `senders`: others find them by wait() or
+  // linger().
   mutable bool is_polled = false;
   std::uint64_t turn = 0;  // counts up with each progress()
   // A turn to receive ended before the socket was empty. If the thread waited now, the peer would
