@@ -13,7 +13,7 @@
 # `targets` takes what OSS-Fuzz sets: CXX, CXXFLAGS with its sanitizer, LIB_FUZZING_ENGINE. Without CXXFLAGS it builds with
 # libFuzzer, ASan and UBSan; CC=afl-clang-fast CXX=afl-clang-fast++ builds for AFL++.
 #
-# FUZZ_BUILD: build folder (build-fuzz). What a campaign found lies in its findings/, its inputs in
+# FUZZ_BUILD: build folder (build-fuzz, for `targets` build-fuzz-targets). What a campaign found lies in its findings/, its inputs in
 # inputs/, its output in logs/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -173,10 +173,8 @@ targets() {
   [[ -z ${CC:-} ]] || options+=(-DCMAKE_C_COMPILER="$CC")
   [[ -z ${CXX:-} ]] || options+=(-DCMAKE_CXX_COMPILER="$CXX")
   # The flags of the environment name the sanitizer and its coverage.
-  case ${CXXFLAGS:-}:${CXX:-} in
-    *-fsanitize*:* | *:*afl-*) options+=(-DRPCRDMA_SANITIZE=) ;;
-  esac
-  configure "$folder" "${options[@]}"
+  [[ -z ${CXXFLAGS:-} && ${CXX:-} != *afl-* ]] || options+=(-DRPCRDMA_SANITIZE=)
+  configure "$folder" --fresh "${options[@]}"  # CMake would keep the flags and the compiler of the last time
   cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]/#/fuzz_}"
   mkdir -p "$out"
   for target in "${targets[@]}"; do
