@@ -82,6 +82,7 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
   if (reply && reply->resfail() != nullptr) change = &reply->resfail()->obj_wcc;
   node->attributes.end_change(change, begun, Tree::now());
   node->access.clear();
+  node->made_here.reset();  // others may have got, or its maker have lost, the right to look
   if (!reply) co_return failed(error_of(reply.error()));
   // The server takes them away itself when it gets the bytes, as from any client.
   const bool goes_on = is_of_writer && reply->status() == nfs3::nfsstat3::NFS3ERR_PERM;

@@ -63,7 +63,7 @@ Task<Outcome<Entry>> NameOperations::find(Hold parent, std::string name, Who who
     }
     if (!known) {
       Entry none;
-      none.left = tree_.certain_lack(*parent, name);
+      none.left = tree_.certain_lack(*parent, name, who);
       if (none.left > Clock::duration{}) {
         ++tree_.statistics().names_cached;
         co_return none;
@@ -180,9 +180,14 @@ Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string nam
   change.end(nfs::directory_change(*reply));
   tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
+    // One that another program has found meanwhile may have names already.
+    const auto* const handle = done->obj.handle();
+    const auto* const found = done->obj_attributes.attributes();
+    const bool is_new =
+        handle != nullptr && found != nullptr && !tree_.nodes().has(*handle, *found);
     auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
                                std::move(done->obj_attributes), {change.begun, change.ended}, who);
-    if (entry && entry->node) tree_.note_empty(*entry->node, asked);
+    if (is_new && entry && entry->node) tree_.note_empty(*entry->node, who, asked);
     co_return entry;
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {

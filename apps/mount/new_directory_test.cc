@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <filesystem>
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -17,38 +15,53 @@ namespace mounts {
 namespace {
 
 constexpr Time kMade{std::chrono::hours(1)};
-constexpr Time kEnd = kMade + std::chrono::seconds(30);
+constexpr auto kLife = NewDirectory::kLife;
+constexpr std::uint32_t kUid = 7;
 
-TEST(NewDirectoryTest, LacksAllNamesThatNobodyHasAdded) {
+struct NewDirectoryTest : testing::Test {
   std::size_t total = 0;
-  NewDirectory directory(3, kEnd, total);
-  EXPECT_TRUE(directory.lacks("a"));
-  EXPECT_TRUE(directory.add("a", 10));
-  EXPECT_FALSE(directory.lacks("a"));
-  EXPECT_TRUE(directory.lacks("b"));
+  NewDirectory directory{3, kUid, kLife, kMade, total};
+};
+
+TEST_F(NewDirectoryTest, LacksAllNamesThatNobodyHasAdded) {
+  EXPECT_TRUE(directory.lacks("a", kUid));
+  EXPECT_TRUE(directory.add("a", kMade, 10));
+  EXPECT_FALSE(directory.lacks("a", kUid));
+  EXPECT_TRUE(directory.lacks("b", kUid));
+  EXPECT_FALSE(directory.lacks("b", kUid + 1));
 }
 
-TEST(NewDirectoryTest, HoldsUntilItsEndAndAChangeElsewhere) {
-  std::size_t total = 0;
-  const NewDirectory directory(3, kEnd, total);
+TEST_F(NewDirectoryTest, LacksNoNameThatTheServerMayHaveByItself) {
+  EXPECT_TRUE(directory.add("ReadMe", kMade, 10));
+  EXPECT_FALSE(directory.lacks("readme", kUid));
+  EXPECT_FALSE(directory.lacks("README", kUid));
+  EXPECT_FALSE(directory.lacks(".snapshot", kUid));
+  EXPECT_FALSE(directory.lacks("\xc3\xa9", kUid));
+}
+
+TEST_F(NewDirectoryTest, HoldsForAWhileAfterTheLastNameAndUntilAChangeElsewhere) {
   EXPECT_TRUE(directory.holds(3, kMade));
   EXPECT_FALSE(directory.holds(4, kMade));
-  EXPECT_FALSE(directory.holds(3, kEnd));
+  EXPECT_FALSE(directory.holds(3, kMade + kLife));
+  const Time later = kMade + kLife / 2;
+  EXPECT_TRUE(directory.add("a", later, 10));
+  EXPECT_TRUE(directory.holds(3, kMade + kLife));
+  EXPECT_FALSE(directory.holds(3, later + kLife));
 }
 
-TEST(NewDirectoryTest, AllDirectoriesTogetherHaveABoundedNumberOfNames) {
-  std::size_t total = 0;
+TEST_F(NewDirectoryTest, AllDirectoriesTogetherHaveABoundedNumberOfNames) {
+  EXPECT_TRUE(directory.add("a", kMade, 3));
   {
-    NewDirectory one(0, kEnd, total);
-    NewDirectory other(0, kEnd, total);
-    EXPECT_TRUE(one.add("a", 3));
-    EXPECT_TRUE(one.add("a", 3));  // it has that one already
-    EXPECT_TRUE(one.add("b", 3));
-    EXPECT_TRUE(other.add("a", 3));
+    NewDirectory other(0, kUid, kLife, kMade, total);
+    EXPECT_TRUE(other.add("a", kMade, 3));
+    EXPECT_TRUE(other.add("a", kMade, 3));  // it has that one already
+    EXPECT_TRUE(other.add("b", kMade, 3));
     EXPECT_EQ(total, 3U);
-    EXPECT_FALSE(other.add("b", 3));
+    EXPECT_FALSE(other.add("c", kMade, 3));
+    EXPECT_FALSE(directory.add("b", kMade, 3));
   }
-  EXPECT_EQ(total, 0U);
+  EXPECT_EQ(total, 1U);
+  EXPECT_TRUE(directory.add("b", kMade, 3));
 }
 
 class MadeHere : public testing::Test {
@@ -115,6 +128,45 @@ TEST_F(MadeHere, NameThatWasMadeElsewhereIsSeenWithTheNextChangeOfOurs) {
   (void)create(directory, "ours");  // its consistency data tells
   mount_.tree->names().drop(directory->id, "theirs");
   EXPECT_TRUE(has(directory, "theirs"));
+}
+
+TEST_F(MadeHere, FileThatWasPutAsideIsThere) {
+  const Hold directory = make_directory();
+  const Hold file = create(directory, "f");
+  const auto opened = mount_.files->open_made(hold(file), {});
+  EXPECT_TRUE(mount_.run(mount_.names->remove(hold(directory), "f", {})));
+  EXPECT_TRUE(has(directory, file->our_name));
+  mount_.run(mount_.files->release(opened.id));
+}
+
+TEST_F(MadeHere, OtherUsersAskTheServer) {
+  const Hold directory = make_directory();
+  const std::uint64_t before = asked();
+  EXPECT_TRUE(mount_.run(mount_.names->look_up(hold(directory), "a", {.uid = 1})));
+  EXPECT_EQ(asked(), before + 1);
+}
+
+TEST_F(MadeHere, MakerAsksAgainBehindAChangeOfTheMode) {
+  const Hold directory = make_directory();
+  nfs3::sattr3 changes;
+  changes.mode.set_mode(0700);
+  EXPECT_TRUE(mount_.run(mount_.attributes->set(hold(directory), changes, {})));
+  const std::uint64_t before = asked();
+  EXPECT_FALSE(has(directory, "a"));
+  EXPECT_EQ(asked(), before + 1);
+}
+
+// Whoever unpacks a tree leaves one directory after the other behind.
+TEST_F(MadeHere, DirectoriesThatNobodyLooksIntoKeepNoNames) {
+  const Hold directory = make_directory();
+  (void)create(directory, "a");
+  directory->attributes.expire();
+  served_.write_file("new/theirs", "");
+  EXPECT_TRUE(
+      mount_.run(mount_.attributes->get(hold(directory), {})));  // sees the change elsewhere
+  EXPECT_NE(directory->made_here, nullptr);
+  EXPECT_TRUE(mount_.run(mount_.names->make_directory(mount_.root(), "next", 0755, {})));
+  EXPECT_EQ(directory->made_here, nullptr);
 }
 
 class AlwaysAsking : public MadeHere {

@@ -93,27 +93,43 @@ Entry Tree::entry_of(Hold node, Node& parent, std::string_view name, const nfs3:
   return entry;
 }
 
-void Tree::note_empty(Node& directory, Time made) {
-  const Time end = made + options_.time_outs.directory_min;
-  if (directory.type != nfs3::ftype3::NF3DIR) return;
-  directory.made_here =
-      std::make_unique<NewDirectory>(directory.attributes.version(), end, names_of_new_);
+void Tree::note_empty(Node& directory, Who who, Time begun) {
+  drop_expired();
+  const auto life =
+      std::min<Clock::duration>(NewDirectory::kLife, options_.time_outs.directory_min);
+  directory.made_here = std::make_unique<NewDirectory>(directory.attributes.version(), who.uid,
+                                                       life, begun, names_of_new_);
+  made_here_.push_back(directory.id);
+}
+
+// Two for each that comes, so that those which nobody looks into any more go as fast.
+void Tree::drop_expired() {
+  for (int i = 0; i < 2 && !made_here_.empty(); ++i) {
+    const Hold oldest = nodes_.find(made_here_.front());
+    made_here_.pop_front();
+    if (!oldest || !oldest->made_here) continue;
+    if (oldest->made_here->holds(oldest->attributes.version(), now())) {
+      made_here_.push_back(oldest->id);
+    } else {
+      oldest->made_here.reset();
+    }
+  }
 }
 
 void Tree::note_possible(Node& directory, std::string_view name) {
-  if (directory.made_here && !directory.made_here->add(name, options_.nodes_max)) {
+  if (directory.made_here && !directory.made_here->add(name, now(), options_.nodes_max)) {
     directory.made_here.reset();
   }
 }
 
-Clock::duration Tree::certain_lack(Node& directory, std::string_view name) {
+Clock::duration Tree::certain_lack(Node& directory, std::string_view name, Who who) {
   const Clock::duration left = directory.attributes.left(now());
   if (!directory.made_here || left <= Clock::duration{}) return {};
   if (!directory.made_here->holds(directory.attributes.version(), now())) {
     directory.made_here.reset();
     return {};
   }
-  if (!directory.made_here->lacks(name)) return {};
+  if (!directory.made_here->lacks(name, who.uid)) return {};
   return std::min(left, directory.made_here->end() - now());
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -99,12 +100,12 @@ class Tree {
   nfs::Turns& turns() noexcept { return turns_; }
   NodeTable& nodes() noexcept { return nodes_; }
   NameCache& names() noexcept { return names_; }
-  // A directory that was just made here has no names yet.
-  void note_empty(Node& directory, Time made);
+  // A directory that this user has just made has no names yet; its MKDIR began at `begun`.
+  void note_empty(Node& directory, Who who, Time begun);
   // It may get this name, from before the call that makes it on.
   void note_possible(Node& directory, std::string_view name);
   // Returns for how long there is certainly no such name; zero: it may exist.
-  Clock::duration certain_lack(Node& directory, std::string_view name);
+  Clock::duration certain_lack(Node& directory, std::string_view name, Who who);
   BufferPool& buffers() noexcept { return buffers_; }
   Statistics& statistics() noexcept { return statistics_; }
   const TreeOptions& options() const noexcept { return options_; }
@@ -142,6 +143,8 @@ class Tree {
   Task<int> wait_for_room(Who who);
 
  private:
+  void drop_expired();
+
   nfs::Mounted& server_;
   nfs::Turns& turns_;
   const TreeOptions options_;
@@ -150,6 +153,7 @@ class Tree {
   BufferPool buffers_;  // behind nodes and files in time: these have some of them
   nfs::Connections::Memory registered_;
   std::size_t names_of_new_ = 0;  // of NewDirectory, which nodes have
+  std::deque<NodeId> made_here_;  // nodes that may have one
   NodeTable nodes_;
   NameCache names_;
   std::set<int> sent_back_;  // threads that got ESTALE for want of room
