@@ -117,6 +117,9 @@ class Bench:
         print("sshfs: not measured, since it does not mount here")
 
     # --- Cases: each returns a figure, the more the better
+    #
+    # Moving large files goes twice, and the second time counts: a virtual machine takes memory back that nobody has used for a
+    # moment, and whoever writes first would pay for all.
 
     def drop(self, at):
         """Drops the pages of the large file, so that the next read comes from the server."""
@@ -132,9 +135,6 @@ class Bench:
             self.drop(at)
             took = timed(work)
         return self.size / took / 1e9
-
-    # Moving large files goes twice, and the second time counts: a virtual machine takes memory back that nobody has used for a
-    # moment, and whoever writes first would pay for all.
 
     def write(self, at):
         def work():
