@@ -64,9 +64,17 @@ TEST_F(NewDirectoryTest, AllDirectoriesTogetherHaveABoundedNumberOfNames) {
   EXPECT_TRUE(directory.add("b", kMade, 3));
 }
 
+// Long enough for a machine that is busy.
+TreeOptions with_long_lives() {
+  TreeOptions options;
+  options.new_directory_life = std::chrono::hours(1);
+  options.time_outs.directory_min = options.time_outs.directory_max = std::chrono::hours(1);
+  return options;
+}
+
 class MadeHere : public testing::Test {
  protected:
-  explicit MadeHere(const TreeOptions& options = {})
+  explicit MadeHere(const TreeOptions& options = with_long_lives())
       : mount_(served_.url("rdma", "/data"), options) {}
 
   Hold hold(const Hold& of) { return mount_.tree->nodes().find(of->id); }

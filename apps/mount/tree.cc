@@ -96,7 +96,7 @@ Entry Tree::entry_of(Hold node, Node& parent, std::string_view name, const nfs3:
 void Tree::note_empty(Node& directory, Who who, Time begun) {
   drop_expired();
   const auto life =
-      std::min<Clock::duration>(NewDirectory::kLife, options_.time_outs.directory_min);
+      std::min<Clock::duration>(options_.new_directory_life, options_.time_outs.directory_min);
   directory.made_here = std::make_unique<NewDirectory>(directory.attributes.version(), who.uid,
                                                        life, begun, names_of_new_);
   made_here_.push_back(directory.id);

@@ -40,6 +40,7 @@ struct TreeOptions {
   std::size_t nodes_max = NodeTable::kNodesMax;  // files and directories in mind, at most
   std::uint32_t read_size = kTransferMax, write_size = kTransferMax;  // of a call, at most
   bool asks_at_open = true;                                           // false: as `nocto` of nfs(5)
+  Clock::duration new_directory_life = NewDirectory::kLife;
 };
 
 struct Statistics {
