@@ -118,8 +118,8 @@ class Bench:
 
     # --- Cases: each returns a figure, the more the better
     #
-    # Moving large files goes twice, and the second time counts: a virtual machine takes memory back that nobody has used for a
-    # moment, and whoever writes first would pay for all.
+    # Large files are moved twice, and the second time counts: a virtual machine takes back memory that nobody has used for a
+    # moment, and the first writer would pay for all ways.
 
     def drop(self, at):
         """Drops the pages of the large file, so that the next read comes from the server."""

@@ -62,8 +62,8 @@ FileOperations::FileId FileOperations::add(Hold node, Who who) {
 }
 
 Task<Outcome<FileOperations::Opened>> FileOperations::open(Hold node, int flags, Who who) {
-  // The kernel shows pages that it has to whoever has the file open: without the server's word a
-  // program would read what another user's program has read.
+  // The kernel shows its pages to each program that has opened the file. Without the server's
+  // answer, one user's program could read what another user's program has read.
   const auto known = node->access.find(who.uid, who.credential, kAskedAtOpen, Tree::now());
   const bool may_skip = !tree_.options().asks_at_open && known && may_open(*known, flags) &&
                         node->attributes.fresh(Tree::now()) != nullptr;

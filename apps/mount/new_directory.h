@@ -1,5 +1,5 @@
-// The names that a directory can have which this client has just made, so that it need not ask for
-// others: whoever unpacks or builds a tree looks each name up before making it.
+// Keeps the names that a directory which this client has just made can have. The client need not
+// ask for others: programs that unpack or build a tree look each name up before they make it.
 //
 // Other clients may add names, which the directory's version shows, but for those that came before
 // the first attributes were read or in the same tick of the server's clock. So this is believed for
