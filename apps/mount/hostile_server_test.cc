@@ -16,6 +16,17 @@
 namespace mounts {
 namespace {
 
+void list_two_files(nfs3::cookie3 /*from*/, nfs3::READDIRPLUS3resok& ok) {
+  for (const unsigned each : {7U, 8U}) {
+    nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+    entry.cookie = each;
+    entry.name = "name" + std::to_string(each);
+    entry.name_handle.set_handle(handle_of(each));
+    entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, each));
+  }
+  ok.reply.eof = true;
+}
+
 TEST_F(Lied, DirectoryThatIsItsOwnParentIsRefused) {
   liar_.found = handle_of(0);
   liar_.found_attributes = attributes_of(ftype3::NF3DIR, 1);
@@ -172,16 +183,7 @@ TEST_F(LiedAboutSizes, LookupBesideAWriteAsksOnceMore) {
 }
 
 TEST_F(LiedAboutSizes, ListingBesideAWriteLeavesTheFileOut) {
-  liar_.list = [](nfs3::cookie3, nfs3::READDIRPLUS3resok& ok) {
-    for (const unsigned each : {7U, 8U}) {
-      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
-      entry.cookie = each;
-      entry.name = "name" + std::to_string(each);
-      entry.name_handle.set_handle(handle_of(each));
-      entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, each));
-    }
-    ok.reply.eof = true;
-  };
+  liar_.list = list_two_files;
   NamesForTest names;
   ASSERT_TRUE(mount_->run(write_and_list(names)));
   EXPECT_THAT(names.names, testing::ElementsAre("name7", "name8"));
@@ -348,16 +350,7 @@ TEST_F(Lied, LookupThatAChangeOfOursHasOvertakenNotesNoName) {
 }
 
 TEST_F(Lied, PageFromBeforeAChangeOfOursShowsTheKernelNoNode) {
-  liar_.list = [](nfs3::cookie3, nfs3::READDIRPLUS3resok& ok) {
-    for (const unsigned each : {7U, 8U}) {
-      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
-      entry.cookie = each;
-      entry.name = "name" + std::to_string(each);
-      entry.name_handle.set_handle(handle_of(each));
-      entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, each));
-    }
-    ok.reply.eof = true;
-  };
+  liar_.list = list_two_files;
   const auto id = mount_->directories->open(mount_->root());
   NamesForTest first(1), second;
   ASSERT_TRUE(mount_->run(mount_->directories->read(id, 0, true, first, {})));
@@ -410,16 +403,7 @@ TEST_F(LiedAboutRenames, NameGoesBackAlsoWhenTheRequestHasNoTimeLeft) {
 }
 
 TEST_F(Lied, PageFromBeforeAChangeElsewhereNotesNoName) {
-  liar_.list = [](nfs3::cookie3, nfs3::READDIRPLUS3resok& ok) {
-    for (const unsigned each : {7U, 8U}) {
-      nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
-      entry.cookie = each;
-      entry.name = "name" + std::to_string(each);
-      entry.name_handle.set_handle(handle_of(each));
-      entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, each));
-    }
-    ok.reply.eof = true;
-  };
+  liar_.list = list_two_files;
   const auto id = mount_->directories->open(mount_->root());
   NamesForTest first(1), second;
   ASSERT_TRUE(mount_->run(mount_->directories->read(id, 0, true, first, {})));
