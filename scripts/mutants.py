@@ -2,7 +2,8 @@
 """Plants faults and looks whether a test sees them.
 
 usage: mutants.py [--only REGEX] [--keep-going]            the faults of tests/mutants/faults.toml
-       mutants.py --random N [--seed S] [--sample M]       N faults drawn by a seed, or M of them
+       mutants.py --random N [--seed S] [--sample M] [--resume]
+                                                           N faults drawn by a seed, or M of them
        mutants.py --changed N [--minutes M] [--random R] [--in-place BUILD]
                                                            both, in the files that the last N commits changed
        mutants.py --list
@@ -10,10 +11,12 @@ usage: mutants.py [--only REGEX] [--keep-going]            the faults of tests/m
 
 The first form plants each fault that docs/conformance.md names for a rule, builds, runs the tests that the fault and
 the row name, and fails where all of them pass: then the row proves nothing. The second draws faults by general
-operators over all lines of engine, wire, iwarp, transport, rpc, siwarp and tcp, and runs the unit, golden, conformance,
-system and seed tests until one fails. Faults that survive are listed: each wants a test, or a line with its reason in
-tests/mutants/no-effect.txt, after which it is drawn no more. The third is for CI: it plants the faults of the table
-first, draws random ones then, ends when its time is over, and lists what it had no time for.
+operators over all lines of engine, wire, iwarp, transport, rpc, gss, siwarp, tcp, apps/nfs and the public headers, and
+runs the unit, golden, conformance, system and seed tests until one fails. Faults that survive are listed: each wants a
+test, or a line with its reason in tests/mutants/no-effect.txt, after which it is drawn no more. What became of each is
+noted in build-mutants; --resume goes on from there, and tries a fault again only if it survived other code or tests than
+the tree has now. The third is for CI: it plants the faults of the table first, draws random ones then, ends when its time
+is over, and lists what it had no time for.
 
 It works on a copy of the tree in build-mutants, so that nothing happens to yours. With --in-place the third form plants
 its faults in this tree and builds in a folder that is there already, as make check leaves it: the time goes into faults
@@ -23,8 +26,6 @@ at a time.
 import argparse
 import contextlib
 import fcntl
-import hashlib
-import itertools
 import pathlib
 import re
 import shutil
@@ -37,17 +38,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "scripts"))
 import conformance  # noqa: E402
+import drawn  # noqa: E402
 import planted  # noqa: E402
 import test_programs  # noqa: E402
 
 HOME = ROOT / "build-mutants"
 TREE = HOME / "tree"
 BUILD = TREE / "build-mutants"
-NO_EFFECT = ROOT / "tests" / "mutants" / "no-effect.txt"
-DRAWN_FROM = ("src/engine", "src/wire", "src/iwarp", "src/transport", "src/rpc", "src/rdma/siwarp", "src/tcp")
 RANDOM_OF_CHANGED = 20
-# Only scripts that take minutes test the command; only the lab has RDMA devices.
-NOT_DRAWN_FROM = ("tools/", "gen/main.cc", "src/rdma/verbs/")
 
 
 def run(command, **options):
@@ -201,130 +199,6 @@ def check_planted(only, keep_going):
 
 # --- Faults that nobody chose ---------------------------------------------------------------------
 
-def each_match(pattern, replacement):
-    def mutate(line):
-        for match in re.finditer(pattern, line):
-            yield line[:match.start()] + match.expand(replacement) + line[match.end():]
-    return mutate
-
-
-def changed_constant(line):
-    for match in re.finditer(r"(?<![\w.\"'])(\d+)(?=[Uu]?\b)(?![\w.]*\")", line):
-        yield line[:match.start()] + str(int(match[1]) + 1) + line[match.end():]
-
-
-def swapped_arguments(line):
-    for match in re.finditer(r"(\w\()([\w.\->*&]+), ([\w.\->*&]+)\)", line):
-        yield line[:match.start()] + f"{match[1]}{match[3]}, {match[2]})" + line[match.end():]
-
-
-def dropped_statement(line):
-    if re.match(r"^\s+(?!return|break|continue|case|using|const |static |auto |goto )[\w.\->\[\]():*&+]+.*;\s*(//.*)?$",
-                line) and not re.match(r"^\s*[\w:<>]+[&*]? [\w]+(\{.*\}|;| = |\()", line):
-        yield re.match(r"^\s*", line)[0] + ";"
-
-
-OPERATORS = {
-    "comparison": [each_match(r" < ", " <= "), each_match(r" <= ", " < "), each_match(r" > ", " >= "),
-                   each_match(r" >= ", " > "), each_match(r" == ", " != "), each_match(r" != ", " == "),
-                   each_match(r" && ", " || "), each_match(r" \|\| ", " && "), each_match(r"\(!(\w)", r"(\1")],
-    "bound": [each_match(r"std::min\b", "std::max"), each_match(r"std::max\b", "std::min"),
-              each_match(r" \+ ", " - "), each_match(r" - ", " + "), each_match(r"\+\+(\w)", r"--\1")],
-    "constant": [changed_constant, each_match(r"\btrue\b", "false"), each_match(r"\bfalse\b", "true")],
-    "dropped statement": [dropped_statement],
-    "swapped argument": [swapped_arguments],
-}
-SKIPPED = re.compile(r"^\s*(//|#|$|\}|namespace|using|template|class|struct|enum|static_assert|RPCRDMA_ASSERT|case |"
-                     r"default:|public:|private:|protected:|friend|\[\[)|^\s*\"|to_string|return \"")
-
-
-def files_to_draw_from():
-    """Returns the names of the files below DRAWN_FROM."""
-    paths = [path for folder in DRAWN_FROM for path in sorted((ROOT / folder).rglob("*"))]
-    return [name for name in (str(path.relative_to(ROOT)) for path in paths) if is_drawn_from(name)]
-
-
-def is_drawn_from(name):
-    """Returns whether the file is code of the library or of a program, and not of a test."""
-    path = pathlib.PurePath(name)
-    return (path.suffix in (".cc", ".h") and path.parts[0] in planted.FOLDERS and "_test" not in path.name
-            and "for_test" not in path.name and not name.startswith(NOT_DRAWN_FROM))
-
-
-def lines_to_draw_from(names):
-    for name in names:
-        inside_assert = False
-        for number, line in enumerate((ROOT / name).read_text().splitlines()):
-            starts = "RPCRDMA_ASSERT" in line
-            if not (starts or inside_assert or SKIPPED.search(line)):
-                yield name, number, line
-            inside_assert = (starts or inside_assert) and not line.rstrip().endswith(";")
-
-
-def words(line):
-    """The line without the spaces that align it with its neighbours."""
-    return " ".join(line.split())
-
-
-def without_effect():
-    """The faults of tests/mutants/no-effect.txt, each with a reason there: (file, old line, new line)."""
-    known = set()
-    for line in NO_EFFECT.read_text().splitlines():
-        if line and not line.startswith("#"):
-            name, _, fault = line.partition(": ")
-            old, _, new = fault.partition("  ->  ")
-            known.add((name, words(old), words(new)))
-    return known
-
-
-def gone_without_effect():
-    """The lines of tests/mutants/no-effect.txt whose code has changed since."""
-    for name, old, _ in sorted(without_effect()):
-        path = ROOT / name
-        if not path.is_file() or old not in map(words, path.read_text().splitlines()):
-            yield f"{NO_EFFECT.relative_to(ROOT)}: {name} no longer has the line: {old}"
-
-
-def faults_of(name, lines):
-    """Yields (operator, line number, old line, new line, how many times the same fault came before) for a file."""
-    times = {}
-    for number, line in lines:
-        code, _, comment = line.partition("  // ")
-        for operator in sorted(OPERATORS):
-            for new in (new for mutate in OPERATORS[operator] for new in mutate(code) if new != code):
-                key = (operator, line.strip(), new.strip())
-                times[key] = times.get(key, -1) + 1
-                yield operator, number, line, new, times[key]
-
-
-def draw(count, seed, names):
-    """Returns faults of these files, all operators in turn. Each has its place by a hash of its own text and the seed:
-    a change of the code changes the faults of the lines it touches, and leaves the others where they are."""
-    lines = {}
-    for name, number, line in lines_to_draw_from(names):
-        lines.setdefault(name, []).append((number, line))
-    left_out = without_effect()
-    by_operator = {operator: [] for operator in sorted(OPERATORS)}
-    for name in lines:
-        for operator, number, line, new, times in faults_of(name, lines[name]):
-            if (str(name), words(line), words(new)) in left_out:
-                continue
-            text = "\0".join((str(seed), str(name), operator, line.strip(), new.strip(), str(times)))
-            place = hashlib.blake2b(text.encode()).digest()
-            by_operator[operator].append((place, (operator, name, number, line, new)))
-    ordered = [[fault for _, fault in sorted(faults)] for faults in by_operator.values()]
-    drawn = [fault for turn in itertools.zip_longest(*ordered) for fault in turn if fault]
-    return drawn[:3 * count]  # some will not compile
-
-
-def random_fault(fault):
-    """Returns (the line that is printed for a drawn fault, its file, {file: its text with the fault})."""
-    operator, name, number, old, new = fault
-    lines = (ROOT / name).read_text().splitlines()
-    lines[number] = new
-    return f"{name}:{number + 1}: {operator}: {old.strip()}  ->  {new.strip()}", name, {name: "\n".join(lines) + "\n"}
-
-
 class Tally:
     """Counts who saw the random faults, and prints each."""
 
@@ -361,16 +235,20 @@ class Tally:
 
 
 def refuse_stale_reasons():
-    if gone := list(gone_without_effect()):
+    if gone := list(drawn.gone_without_effect()):
         sys.exit("mutants: " + "\n".join(gone))
 
 
-def check_random(count, seed, sample, share_min):
+def check_random(count, seed, sample, share_min, wants_old):
     refuse_stale_reasons()
+    journal = drawn.Journal(HOME / f"random-{seed}.tried", drawn.state_of_tree(), wants_old)
     programs = test_programs.TestPrograms(TREE, BUILD)
-    faults = [random_fault(fault) for fault in draw(count, seed, files_to_draw_from())]
+    faults = [drawn.random_fault(fault) for fault in drawn.draw(count, seed, drawn.files_to_draw_from())]
     # The unit tests of a folder come first: a fault in a header reaches hundreds of objects of other programs.
     groups = {name: [programs.units(name), programs.others(name)] for _, name, _ in faults}
+    known = sum(journal.verdict(where) is not None for where, _, _ in faults)
+    if wants_old:
+        print(f"mutants: {known} of {len(faults)} drawn faults were tried before", flush=True)
     jobs = list(dict.fromkeys(job for both in groups.values() for group in both for job in group))
     print(f"mutants: {len(jobs)} test programs are built, and run without a fault", flush=True)
     trial = Trial(programs, TREE)
@@ -380,7 +258,11 @@ def check_random(count, seed, sample, share_min):
         if tally.total() == (sample or count):
             break
         started = time.monotonic()
-        tally.add(where, trial.seen_by(texts, groups[name]), started)
+        by = journal.verdict(where)
+        if by is None:
+            by = trial.seen_by(texts, groups[name])
+            journal.add(where, by)
+        tally.add(where, by, started)
     tally.show(seed)
     return 0 if tally.share() >= share_min else 1
 
@@ -501,24 +383,24 @@ def check_changed(clock, commits, count, seed, share_min, build=None):
     names = changed_files(commits)
     table = planted.read(ROOT)
     faults = rows_of(table, names)
-    drawn_from = [name for name in names if is_drawn_from(name)]
-    drawn = draw(count, seed, drawn_from)
-    if not faults and not drawn:
+    named = [name for name in names if drawn.is_drawn_from(name)]
+    random = drawn.draw(count, seed, named)
+    if not faults and not random:
         print("mutants: no changed file has faults; random ones of the whole tree are tried", flush=True)
-        drawn = draw(count, seed, files_to_draw_from())
-    print(f"mutants: {len(names)} files changed: {len(faults)} planted faults, {min(len(drawn), count)} random ones",
+        random = drawn.draw(count, seed, drawn.files_to_draw_from())
+    print(f"mutants: {len(names)} files changed: {len(faults)} planted faults, {min(len(random), count)} random ones",
           flush=True)
     findings, left_out, tally = [], [fault.name for fault in faults], Tally()
-    not_tried = [random_fault(fault)[0] for fault in drawn[:count]]
+    not_tried = [drawn.random_fault(fault)[0] for fault in random[:count]]
     try:
         programs, tree = programs_of_changed(clock, build)
         trial = Trial(programs, tree, is_strict=False)  # make check has the last word on tests that fail
         faults = cheapest_first(programs, faults, lambda fault: programs.of_tests(fault.tests)[:1],
                                 lambda fault: [edit.file for edit in fault.edits])
         findings, left_out = try_rows(trial, faults)
-        drawn = [fault for fault in drawn if programs.compiles(fault[1])][:count]
-        drawn = cheapest_first(programs, drawn, lambda fault: programs.units(fault[1]), lambda fault: [fault[1]])
-        not_tried = try_random(trial, [random_fault(fault) for fault in drawn], tally)
+        random = [fault for fault in random if programs.compiles(fault[1])][:count]
+        random = cheapest_first(programs, random, lambda fault: programs.units(fault[1]), lambda fault: [fault[1]])
+        not_tried = try_random(trial, [drawn.random_fault(fault) for fault in random], tally)
     except test_programs.OutOfTime:
         pass
     return conclude(findings, left_out, not_tried, tally, len(faults), seed, share_min)
@@ -565,7 +447,7 @@ def check_lists(wants_update):
     planted_by_a_row = {fault.name for _, fault, _ in rows()}
     findings += [f"{planted.TABLE}: no row of docs/conformance.md plants {fault.name}"
                  for fault in faults if fault.name not in planted_by_a_row]
-    findings += gone_without_effect()
+    findings += drawn.gone_without_effect()
     print("".join(f"mutants: {finding}\n" for finding in findings), end="")
     print(f"mutants: {len(faults)} planted faults, {len(findings)} findings")
     return 1 if findings else 0
@@ -578,6 +460,7 @@ def main():
     parser.add_argument("--random", type=int, metavar="N", help="draw N faults")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--sample", type=int, metavar="M", help="try the first M of the N only")
+    parser.add_argument("--resume", action="store_true", help="go on from what earlier runs with this seed have tried")
     parser.add_argument("--share", type=float, default=0.85, help="of random faults that must be seen (default: .85)")
     parser.add_argument("--changed", type=int, metavar="N", help="try faults of files that the last N commits changed")
     parser.add_argument("--minutes", type=float, default=5, help="that --changed takes, with building (default: 5)")
@@ -608,7 +491,7 @@ def main():
     copy_tree()
     configure(clock)
     if options.random:
-        return check_random(options.random, options.seed, options.sample, options.share)
+        return check_random(options.random, options.seed, options.sample, options.share, options.resume)
     return check_planted(options.only, options.keep_going)
 
 

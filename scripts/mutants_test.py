@@ -12,6 +12,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE))
+import drawn  # noqa: E402
 import mutants  # noqa: E402
 import planted  # noqa: E402
 import scopes  # noqa: E402
@@ -444,6 +445,36 @@ class Changed(InATree):
         faults = self.table()
         self.assertEqual(mutants.rows_of(faults, ["src/engine/gate.cc"], self.root), faults)
         self.assertEqual(mutants.rows_of(faults, ["src/engine/gate.h"], self.root), [])
+
+
+class Resumed(InATree):
+    SEEN = "src/engine/gate.cc:14: constant: count = 1;  ->  count = 2;"
+    SURVIVOR = "src/engine/gate.cc:15: bound: a + b;  ->  a - b;"
+
+    def journal(self, state, wants_old=True):
+        return drawn.Journal(self.root / "random-1.tried", state, wants_old)
+
+    def test_fault_that_was_seen_is_not_tried_again_wherever_its_line_is_now(self):
+        self.journal("old").add(self.SEEN, "engine_test")
+        moved = self.SEEN.replace(":14:", ":99:")
+        self.assertEqual(self.journal("new").verdict(moved), "engine_test")
+        self.assertIsNone(self.journal("new").verdict(moved.replace("count = 2", "count = 3")))
+
+    def test_survivor_is_tried_again_with_other_code_or_tests_only(self):
+        self.journal("old").add(self.SURVIVOR, None)
+        self.assertEqual(self.journal("old").verdict(self.SURVIVOR), "")
+        self.assertIsNone(self.journal("new").verdict(self.SURVIVOR))
+
+    def test_half_a_line_of_a_run_that_was_killed_does_not_count(self):
+        self.journal("old").add(self.SEEN, "engine_test")
+        with open(self.root / "random-1.tried", "a") as file:
+            file.write("old\tengine")
+        self.assertEqual(len(self.journal("old").known), 1)
+
+    def test_run_that_does_not_resume_begins_anew(self):
+        self.journal("old").add(self.SEEN, "engine_test")
+        self.assertIsNone(self.journal("old", wants_old=False).verdict(self.SEEN))
+        self.assertIsNone(self.journal("old").verdict(self.SEEN))
 
 
 class ProgramsOfAFile(unittest.TestCase):
