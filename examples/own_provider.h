@@ -103,6 +103,7 @@ class QueuePair final : public rdma::QueuePair {
   }
   void detach(work::RegionId region) override {
     const Lock lock(wire_.mutex);
+    counters_.attached_bytes -= regions_.at(region).bytes.size();
     regions_.erase(region);
   }
   Bytes peer_private_data() const noexcept override { return private_data_; }
@@ -188,6 +189,7 @@ class QueuePair final : public rdma::QueuePair {
   work::RegionId add_region(const Memory& memory) {
     const Lock lock(wire_.mutex);
     ++counters_.registrations;
+    counters_.attached_bytes += memory.bytes.size();
     return regions_.emplace(work::RegionId{next_region_++}, memory).first->first;
   }
   QueuePair* peer() const {
@@ -246,7 +248,9 @@ class QueuePair final : public rdma::QueuePair {
   void run(const work::Request& request, const work::Send& work) {
     ++counters_.sends;
     QueuePair* const other = peer();
-    if (other == nullptr || !other->receive(gather(work.from), work.invalidate)) {
+    const std::vector<std::byte> message = gather(work.from);
+    counters_.payload_sent += message.size();
+    if (other == nullptr || !other->receive(message, work.invalidate)) {
       return fail(request, rdma::Status::kFlushed, "a message that the peer could not take");
     }
     complete({.id = request.id}, request.signaled);
@@ -260,16 +264,18 @@ class QueuePair final : public rdma::QueuePair {
       return fail(request, rdma::Status::kRemoteAccess, "a Write that is not allowed");
     }
     std::ranges::copy(bytes, room->writable);
+    count_moved(*this, *other, bytes.size());
     complete({.id = request.id}, request.signaled);
   }
   void run(const work::Request& request, const work::Read& work) {
     ++counters_.reads;
-    const QueuePair* const other = peer();
+    QueuePair* const other = peer();
     const auto source = other != nullptr ? other->find(work.from, false) : std::nullopt;
     if (!source || work.into.size != work.from.size) {
       return fail(request, rdma::Status::kRemoteAccess, "a Read that is not allowed");
     }
     std::memmove(find(work.into, true)->writable, source->bytes.data(), work.from.size);
+    count_moved(*other, *this, work.from.size);
     complete({.id = request.id}, request.signaled);
   }
   void run(const work::Request& request, const work::Expose& work) {
@@ -286,9 +292,14 @@ class QueuePair final : public rdma::QueuePair {
     complete({.id = request.id}, request.signaled);
   }
 
+  static void count_moved(QueuePair& from, QueuePair& into, std::uint64_t size) {
+    from.counters_.payload_sent += size;
+    into.counters_.payload_received += size;
+  }
   // Takes a message of the peer. False: this side cannot take it.
   bool receive(const std::vector<std::byte>& message, std::optional<SteeringTag> invalidated) {
     if (receives_.empty()) return false;
+    counters_.payload_received += message.size();
     const auto [id, into] = std::move(receives_.front());
     receives_.pop_front();
     std::size_t taken = 0;

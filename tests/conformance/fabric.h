@@ -44,6 +44,10 @@ class Fabric {
   virtual bool sends_again() const { return false; }
   // A shared Receive comes back when its connection ends in the middle of a message.
   virtual bool keeps_shared_receives() const { return true; }
+  // The counters of a side have what its peer reads and writes in its memory, too.
+  virtual bool counts_what_the_peer_does() const { return true; }
+  // The counters have the bytes on the wire.
+  virtual bool counts_wire_bytes() const { return true; }
   // The sizes of private data are exact; else it is filled up with zeros.
   virtual bool keeps_private_data_sizes() const { return true; }
 };

@@ -20,6 +20,7 @@ class OwnProviderFabric final : public Fabric {
     return false;
   }
   bool copies_sends() const override { return false; }
+  bool counts_wire_bytes() const override { return false; }
 
  private:
   own::Wire wire_;

@@ -21,15 +21,18 @@ bool is_inside(std::uint64_t offset, std::uint64_t size, std::uint64_t size_max)
 RegionId Domain::attach(Bytes readable, std::optional<MutableBytes> writable) {
   const RegionId region{next_region_++};
   regions_.emplace(region, Region{readable, writable});
+  attached_bytes_ += readable.size();
   return region;
 }
 
 void Domain::detach(RegionId region) {
-  RPCRDMA_ASSERT(regions_.contains(region), "detach of a region that is not attached");
+  const auto at = regions_.find(region);
+  RPCRDMA_ASSERT(at != regions_.end(), "detach of a region that is not attached");
   for (const auto& [tag, exposure] : exposures_) {
     RPCRDMA_ASSERT(exposure.region != region, "detach of a region that is still exposed");
   }
-  regions_.erase(region);
+  attached_bytes_ -= at->second.readable.size();
+  regions_.erase(at);
 }
 
 std::optional<Bytes> Domain::readable(const Slice& slice) const {

@@ -25,6 +25,7 @@ class Domain {
   RegionId attach(Bytes readable, std::optional<MutableBytes> writable);  // nullopt: read-only
   void detach(RegionId region);  // Precondition: attached, and nothing of it is exposed
   std::size_t region_count() const noexcept { return regions_.size(); }
+  std::uint64_t attached_bytes() const noexcept { return attached_bytes_; }
   std::size_t exposure_count() const noexcept { return exposures_.size(); }
 
   // The memory of a slice; nullopt: no such region, out of its range, or read-only.
@@ -70,6 +71,7 @@ class Domain {
   const Exposure* find(const Remote& remote, RemoteAccess access) const;
 
   std::map<RegionId, Region> regions_;
+  std::uint64_t attached_bytes_ = 0;
   struct PendingWrite {
     MutableBytes into;
     std::vector<std::byte> data;

@@ -83,7 +83,11 @@ class QueuePair final : public rdma::QueuePair {
   std::optional<Remote> refused_write() const noexcept override { return refused_write_; }
   // The end comes a little later, as it does with hardware; post() fails from now on.
   void disconnect() noexcept override;
-  Counters counters() const noexcept override { return counters_; }
+  Counters counters() const noexcept override {
+    Counters counters = counters_;
+    counters.attached_bytes = domain_.attached_bytes();
+    return counters;
+  }
 
   // --- For the parts of the simulator.
 

@@ -1,0 +1,150 @@
+// The counters of a connection say what was moved: each side's own Sends, Writes and Reads, and the
+// payload of both ways.
+#include <array>
+#include <string_view>
+
+#include "conformance/fixture.h"
+
+namespace rpcrdma::test {
+namespace {
+
+using rdma::Counters;
+using rdma::Status;
+using work::Read;
+using work::Receive;
+using work::RemoteAccess;
+using work::Send;
+using work::Slice;
+using work::Write;
+
+// What happened on one side between two looks at its counters.
+struct Moved {
+  std::uint64_t sends = 0, writes = 0, reads = 0, sent = 0, received = 0;
+  bool operator==(const Moved&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Moved& moved) {
+  return out << moved.sends << " Sends, " << moved.writes << " Writes, " << moved.reads
+             << " Reads, payload of " << moved.sent << " bytes sent and " << moved.received
+             << " received";
+}
+Moved difference(const Counters& before, const Counters& after) {
+  return {after.sends - before.sends, after.writes - before.writes, after.reads - before.reads,
+          after.payload_sent - before.payload_sent,
+          after.payload_received - before.payload_received};
+}
+
+class CountersOfAConnection : public ProviderTest {
+ protected:
+  void SetUp() override {
+    ProviderTest::SetUp();
+    connect(client, server);
+    look();
+  }
+  void look() { before_ = {client.queue_pair().counters(), server.queue_pair().counters()}; }
+  // Looks once more, and compares.
+  void expect_moved(const Moved& by_client, const Moved& by_server) {
+    EXPECT_EQ(difference(before_[0], client.queue_pair().counters()), by_client);
+    EXPECT_EQ(difference(before_[1], server.queue_pair().counters()), by_server);
+  }
+  std::array<Counters, 2> before_;
+};
+INSTANTIATE_TEST_SUITE_P(Provider, CountersOfAConnection, testing::ValuesIn(fabrics()),
+                         fabric_name);
+
+TEST_P(CountersOfAConnection, CountASendOnceAndItsBytesOnBothSides) {
+  constexpr std::array<std::uint32_t, 3> kSizes = {100, 5000, 70'001};
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t size : kSizes) {
+    const Slice from = client.slice(0, size);
+    const Slice into = server.slice(0, size);
+    ASSERT_TRUE(server.post(1, Receive{{&into, 1}}).has_value());
+    ASSERT_TRUE(client.post(2, Send{{&from, 1}, {}}).has_value());
+    ASSERT_EQ(next(server).status, Status::kOk);
+    ASSERT_EQ(next(client).status, Status::kOk);
+    bytes += size;
+  }
+  expect_moved({.sends = kSizes.size(), .sent = bytes}, {.received = bytes});
+}
+
+TEST_P(CountersOfAConnection, CountTheMessagesOfBothDirectionsApart) {
+  for (End* end : {&client, &server}) {
+    const Slice into = end->slice(0, 1000);
+    ASSERT_TRUE(end->post(1, Receive{{&into, 1}}).has_value());
+  }
+  const Slice call = client.slice(1000, 300);
+  const Slice reply = server.slice(1000, 40);
+  ASSERT_TRUE(client.post(2, Send{{&call, 1}, {}}).has_value());
+  ASSERT_TRUE(server.post(2, Send{{&reply, 1}, {}}).has_value());
+  next(client, 2);
+  next(server, 2);
+  expect_moved({.sends = 1, .sent = 300, .received = 40},
+               {.sends = 1, .sent = 40, .received = 300});
+}
+
+TEST_P(CountersOfAConnection, CountAWriteWhereItIsPosted) {
+  const auto remote = expose(client, 0, 100'000, RemoteAccess::kWrite);
+  look();
+  const Slice from = server.slice(0, 100'000);
+  ASSERT_TRUE(server.post(3, Write{{&from, 1}, remote}).has_value());
+  ASSERT_EQ(next(server).status, Status::kOk);
+  EXPECT_EQ(difference(before_[1], server.queue_pair().counters()),
+            (Moved{.writes = 1, .sent = 100'000}));
+  barrier(server, client);
+  EXPECT_EQ(difference(before_[0], client.queue_pair().counters()),
+            (Moved{.received = fabric->counts_what_the_peer_does() ? 100'000U : 0U}));
+}
+
+TEST_P(CountersOfAConnection, CountAReadWhereItIsPostedAndItsBytesAsReceivedThere) {
+  const auto remote = expose(client, 0, 100'000, RemoteAccess::kRead);
+  look();
+  const Slice into = server.slice(0, 100'000);
+  ASSERT_TRUE(server.post(3, Read{into, remote}).has_value());
+  ASSERT_EQ(next(server).status, Status::kOk);
+  EXPECT_EQ(difference(before_[1], server.queue_pair().counters()),
+            (Moved{.reads = 1, .received = 100'000}));
+  const Moved at_client = difference(before_[0], client.queue_pair().counters());
+  EXPECT_EQ(at_client, (Moved{.sent = fabric->counts_what_the_peer_does() ? 100'000U : 0U}));
+}
+
+TEST_P(CountersOfAConnection, CountBytesOnTheWireAlikeOnBothSidesAndNoLessThanThePayload) {
+  constexpr std::uint32_t kSize = 20'000;
+  const Slice into = server.slice(0, kSize);
+  const Slice from = client.slice(0, kSize);
+  ASSERT_TRUE(server.post(1, Receive{{&into, 1}}).has_value());
+  ASSERT_TRUE(client.post(2, Send{{&from, 1}, {}}).has_value());
+  ASSERT_EQ(next(server).status, Status::kOk);
+  ASSERT_EQ(next(client).status, Status::kOk);
+  const Counters sender = client.queue_pair().counters();
+  const Counters receiver = server.queue_pair().counters();
+  const std::uint64_t sent = sender.bytes_sent - before_[0].bytes_sent;
+  EXPECT_EQ(sent, receiver.bytes_received - before_[1].bytes_received);
+  if (!fabric->counts_wire_bytes()) {
+    EXPECT_EQ(sent, 0U);
+  } else {
+    EXPECT_GE(sent, kSize);
+    EXPECT_LE(sent, kSize * 5 / 4);  // framing is small
+  }
+}
+
+// A device may register memory when it is first used.
+TEST_P(CountersOfAConnection, CountEachRegistrationOfMemoryAndForgetTheBytesOfWhatIsDetached) {
+  std::vector<std::byte> memory(8192);
+  look();
+  const auto region = client.queue_pair().attach(memory);
+  ASSERT_TRUE(region.has_value());
+  const Slice from{*region, 8192, 0};
+  const Slice into = server.slice(0, 8192);
+  ASSERT_TRUE(server.post(1, Receive{{&into, 1}}).has_value());
+  ASSERT_TRUE(client.post(2, Send{{&from, 1}, {}}).has_value());
+  ASSERT_EQ(next(client).status, Status::kOk);
+  const Counters attached = client.queue_pair().counters();
+  EXPECT_EQ(attached.registrations - before_[0].registrations, 1U);
+  EXPECT_EQ(attached.attached_bytes - before_[0].attached_bytes, memory.size());
+  client.queue_pair().detach(*region);
+  const Counters detached = client.queue_pair().counters();
+  EXPECT_EQ(detached.registrations, attached.registrations);
+  EXPECT_EQ(detached.attached_bytes, before_[0].attached_bytes);
+}
+
+}  // namespace
+}  // namespace rpcrdma::test
