@@ -17,7 +17,7 @@ using work::Send;
 using work::Slice;
 using work::Write;
 
-// What happened on one side between two looks at its counters.
+// Counts the transfers of one side between two looks at its counters.
 struct Moved {
   std::uint64_t sends = 0, writes = 0, reads = 0, sent = 0, received = 0;
   bool operator==(const Moved&) const = default;
