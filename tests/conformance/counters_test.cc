@@ -46,6 +46,20 @@ class CountersOfAConnection : public ProviderTest {
     EXPECT_EQ(difference(before_[0], client.queue_pair().counters()), by_client);
     EXPECT_EQ(difference(before_[1], server.queue_pair().counters()), by_server);
   }
+  // What one side has sent since the last look has come to the other: the payload and little more.
+  void expect_wire_bytes(End& from, End& to, std::uint64_t payload) {
+    const auto since = [&](End& end) -> const Counters& {
+      return before_[&end == &client ? 0 : 1];
+    };
+    const std::uint64_t sent = from.queue_pair().counters().bytes_sent - since(from).bytes_sent;
+    EXPECT_EQ(sent, to.queue_pair().counters().bytes_received - since(to).bytes_received);
+    if (!fabric->counts_wire_bytes()) {
+      EXPECT_EQ(sent, 0U);
+    } else {
+      EXPECT_GE(sent, payload);
+      EXPECT_LE(sent, payload * 5 / 4 + 64);
+    }
+  }
   std::array<Counters, 2> before_;
 };
 INSTANTIATE_TEST_SUITE_P(Provider, CountersOfAConnection, testing::ValuesIn(fabrics()),
@@ -106,24 +120,42 @@ TEST_P(CountersOfAConnection, CountAReadWhereItIsPostedAndItsBytesAsReceivedTher
   EXPECT_EQ(at_client, (Moved{.sent = fabric->counts_what_the_peer_does() ? 100'000U : 0U}));
 }
 
+TEST_P(CountersOfAConnection, CountASendThatIsCopiedLikeAnotherOneAndItsCopy) {
+  const Slice into = server.slice(0, 100);
+  const Slice from = client.slice(0, 48);
+  ASSERT_TRUE(server.post(1, Receive{{&into, 1}}).has_value());
+  work::Request request{2, false, Send{{&from, 1}, {}}};
+  request.may_copy = true;
+  ASSERT_TRUE(client.queue_pair().post(std::span(&request, 1)).has_value());
+  ASSERT_EQ(next(server).size, 48U);
+  expect_moved({.sends = 1, .sent = 48}, {.received = 48});
+  const Counters sender = client.queue_pair().counters();
+  if (request.copied) EXPECT_EQ(sender.bytes_copied - before_[0].bytes_copied, 48U);
+  expect_wire_bytes(client, server, 48);
+}
+
 TEST_P(CountersOfAConnection, CountBytesOnTheWireAlikeOnBothSidesAndNoLessThanThePayload) {
   constexpr std::uint32_t kSize = 20'000;
-  const Slice into = server.slice(0, kSize);
-  const Slice from = client.slice(0, kSize);
-  ASSERT_TRUE(server.post(1, Receive{{&into, 1}}).has_value());
-  ASSERT_TRUE(client.post(2, Send{{&from, 1}, {}}).has_value());
+  const Slice here = client.slice(0, kSize);
+  const Slice there = server.slice(0, kSize);
+  ASSERT_TRUE(server.post(1, Receive{{&there, 1}}).has_value());
+  ASSERT_TRUE(client.post(2, Send{{&here, 1}, {}}).has_value());
   ASSERT_EQ(next(server).status, Status::kOk);
   ASSERT_EQ(next(client).status, Status::kOk);
-  const Counters sender = client.queue_pair().counters();
-  const Counters receiver = server.queue_pair().counters();
-  const std::uint64_t sent = sender.bytes_sent - before_[0].bytes_sent;
-  EXPECT_EQ(sent, receiver.bytes_received - before_[1].bytes_received);
-  if (!fabric->counts_wire_bytes()) {
-    EXPECT_EQ(sent, 0U);
-  } else {
-    EXPECT_GE(sent, kSize);
-    EXPECT_LE(sent, kSize * 5 / 4);  // framing is small
-  }
+  expect_wire_bytes(client, server, kSize);
+
+  const auto to_write = expose(client, 0, kSize, RemoteAccess::kWrite);
+  const auto to_read = expose(client, kSize, kSize, RemoteAccess::kRead);
+  look();
+  ASSERT_TRUE(server.post(3, Write{{&there, 1}, to_write}).has_value());
+  ASSERT_EQ(next(server).status, Status::kOk);
+  barrier(server, client);
+  expect_wire_bytes(server, client, kSize);
+
+  look();
+  ASSERT_TRUE(server.post(4, Read{there, to_read}).has_value());
+  ASSERT_EQ(next(server).status, Status::kOk);
+  expect_wire_bytes(client, server, kSize);
 }
 
 // A device may register memory when it is first used.
@@ -138,11 +170,19 @@ TEST_P(CountersOfAConnection, CountEachRegistrationOfMemoryAndForgetTheBytesOfWh
   ASSERT_TRUE(client.post(2, Send{{&from, 1}, {}}).has_value());
   ASSERT_EQ(next(client).status, Status::kOk);
   const Counters attached = client.queue_pair().counters();
+  const bool is_device = !fabric->counts_what_the_peer_does();
+  const std::vector<std::byte> constant(100);
+  const auto readable = client.queue_pair().attach_read_only(constant);
+  ASSERT_TRUE(readable.has_value());
+  const Counters both = client.queue_pair().counters();
+  EXPECT_EQ(both.attached_bytes - attached.attached_bytes, constant.size());
+  EXPECT_EQ(both.registrations - attached.registrations, is_device ? 0U : 1U);
+  client.queue_pair().detach(*readable);
   EXPECT_EQ(attached.registrations - before_[0].registrations, 1U);
   EXPECT_EQ(attached.attached_bytes - before_[0].attached_bytes, memory.size());
   client.queue_pair().detach(*region);
   const Counters detached = client.queue_pair().counters();
-  EXPECT_EQ(detached.registrations, attached.registrations);
+  EXPECT_EQ(detached.registrations, both.registrations);
   EXPECT_EQ(detached.attached_bytes, before_[0].attached_bytes);
 }
 
