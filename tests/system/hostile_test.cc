@@ -72,6 +72,7 @@ TEST_P(HostileServer, TellsItsVersionToEveryOther) {  // P2
                 return std::vector<Words>{{kXid, call.at(1), 64, 4, 1, 1, 2}};
               });
   EXPECT_EQ(pair_.server->counters().errors_sent, 5U);
+  EXPECT_EQ(pair_.server->counters().versions_refused, 5U);
 }
 
 TEST_P(HostileServer, RefusesHeadersThatDoNotParse) {  // P3

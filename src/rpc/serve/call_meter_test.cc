@@ -120,6 +120,23 @@ TEST_F(Metered, MeasuresFromTheArrivalToTheAnswer) {
   EXPECT_EQ(statistics().procedures.front().times.sum_ns, 15'000U) << "time between rounds counts";
 }
 
+TEST_F(Metered, MeasuresTheWaitForMemoryApartFromThatForReadChunks) {
+  const Instant start = service_.clock;
+  meter_.begin_round(start);
+  MeteredCall call;
+  meter_.note_arrival(call);
+
+  meter_.note_memory_wait(call, microseconds(40));
+  meter_.begin_round(start + microseconds(100));
+  meter_.note_reads(call);
+  const ServerStatistics found = statistics();
+  EXPECT_EQ(found.memory_waits.count(), 1U);
+  EXPECT_EQ(found.memory_waits.sum_ns, 40'000U);
+  EXPECT_EQ(found.read_times.count(), 1U);
+  EXPECT_EQ(found.read_times.sum_ns, 60'000U);
+  EXPECT_EQ(found.service_times.count(), 0U);
+}
+
 TEST_F(Metered, ReportsEachCall) {
   service_.takes = microseconds(3);
   call({100, 3, 1});
