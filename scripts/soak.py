@@ -179,22 +179,32 @@ def start_loads(place, chosen, seed):
     return loads, end, threads
 
 
+def tell_news(loads):
+    """Prints what the loads have found since the last time; returns how many that is."""
+    news = []
+    for load in loads:
+        news += load.findings[load.told:]
+        load.told = len(load.findings)
+    print("".join(f"soak: {finding}\n" for finding in news), end="", flush=True)
+    return len(news)
+
+
 def watch(place, book, loads, seconds):
     """Samples until the time is over, somebody interrupts, or the server has gone; returns findings."""
     started = time.monotonic()
-    findings, spoken = [], 0.0
+    findings, spoken, told = [], 0.0, 0
     pause = threading.Event()
     try:
         while (passed := time.monotonic() - started) < seconds:
             findings += place.sample(book, passed)
             if "server" not in place.watched:
                 break
+            told += tell_news(loads)
             if passed - spoken >= 60 or spoken == 0:
                 spoken = max(passed, 0.001)
                 turns = " ".join(f"{load.name} {load.turns}" for load in loads)
                 resident = book.samples("server")[-1]["resident"] // 1024
-                wrong = sum(len(load.findings) for load in loads)
-                print(f"soak: {passed / 60:.0f} of {seconds / 60:.0f} minutes, server {resident:.0f} MiB, {wrong} wrong; {turns}",
+                print(f"soak: {passed / 60:.0f} of {seconds / 60:.0f} minutes, server {resident:.0f} MiB, {told} wrong; {turns}",
                       flush=True)
             pause.wait(max(0.0, SAMPLE_S - (time.monotonic() - started - passed)))
     except KeyboardInterrupt:

@@ -32,7 +32,7 @@ class Load:
         self.place, self.random = place, random.Random(f"{seed} {self.name}")
         self.folder = place.root / self.name
         self.turns = self.bytes = 0
-        self.findings = []
+        self.findings, self.told = [], 0  # those that were printed already
 
     def run(self, end):
         """Has turns until the event `end`; a turn that fails is noted, and the next one begins."""
