@@ -46,7 +46,8 @@ class CountersOfAConnection : public ProviderTest {
     EXPECT_EQ(difference(before_[0], client.queue_pair().counters()), by_client);
     EXPECT_EQ(difference(before_[1], server.queue_pair().counters()), by_server);
   }
-  // What one side has sent since the last look has come to the other: the payload and little more.
+  // Compares what one side has sent since the last look with what has come to the other: the
+  // payload, and little more.
   void expect_wire_bytes(End& from, End& to, std::uint64_t payload) {
     const auto since = [&](End& end) -> const Counters& {
       return before_[&end == &client ? 0 : 1];
