@@ -532,6 +532,13 @@ TEST(Reconnection, EachCallIsExecutedOnceAndAnsweredOnceWhateverBreaks) {
 
 class EachConnection : public ::testing::Test {
  protected:
+  EachConnection() : EachConnection(ProtocolVersion::kOne) {}
+  explicit EachConnection(ProtocolVersion version) : pair{make_sim(1), reconnecting_in(version)} {}
+  static ClientOptions reconnecting_in(ProtocolVersion version) {
+    ClientOptions options = reconnecting();
+    options.version = version;
+    return options;
+  }
   void connect() {
     pair.kill_server();
     pair.run_until([&] { return !pair.client->connected(); });
@@ -548,10 +555,11 @@ class EachConnection : public ::testing::Test {
                                    [](Reply& reply) { (void)reply.results().xdr().u32("size"); });
     EXPECT_FALSE(error) << error->message();
   }
-  RpcPair pair{make_sim(1), reconnecting()};
+  void expect_invalidation_by_the_flags_of_both_sides();
+  RpcPair pair;
 };
 
-TEST_F(EachConnection, NegotiatesRemoteInvalidationAnewByTheFlagsOfBothSides) {
+void EachConnection::expect_invalidation_by_the_flags_of_both_sides() {
   std::uint64_t by_peer = 0, by_us = 0;
   for (const auto& [server, client] :
        {std::pair(true, true), std::pair(false, true), std::pair(true, false),
@@ -562,9 +570,21 @@ TEST_F(EachConnection, NegotiatesRemoteInvalidationAnewByTheFlagsOfBothSides) {
     ++(server && client ? by_peer : by_us);
     EXPECT_EQ(pair.client->counters().handles_invalidated_remotely, by_peer) << server << client;
     EXPECT_EQ(pair.client->counters().handles_revoked, by_us) << server << client;
-    // A server whose device cannot invalidate does not announce it either.
-    EXPECT_EQ(pair.client->connection().terms->remote_invalidation, server && client);
+    // A server whose device cannot invalidate does not announce it either, if the version has a word
+    // for that.
+    const auto terms = pair.client->connection().terms;
+    EXPECT_EQ(terms->remote_invalidation, terms->protocol_version == 1 && server && client);
   }
+}
+TEST_F(EachConnection, NegotiatesRemoteInvalidationAnewByTheFlagsOfBothSides) {
+  expect_invalidation_by_the_flags_of_both_sides();
+}
+class EachConnectionOfVersionTwo : public EachConnection {
+ protected:
+  EachConnectionOfVersionTwo() : EachConnection(ProtocolVersion::kTwo) {}
+};
+TEST_F(EachConnectionOfVersionTwo, NegotiatesRemoteInvalidationAnewByTheFlagsOfBothSides) {
+  expect_invalidation_by_the_flags_of_both_sides();
 }
 
 // RFC 8166 §3.3.3: credits belong to a connection, and begin with one Call.
