@@ -1,13 +1,17 @@
 #include "explain/roce.h"
 
-#include <isa-l/crc.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <initializer_list>
 
 #include "iwarp/byte_order.h"
+
+#if RPCRDMA_WITH_ISAL
+#include <isa-l/crc.h>
+#else
+#include "iwarp/sliced_crc.h"
+#endif
 
 namespace rpcrdma::explain {
 namespace {
@@ -40,8 +44,14 @@ Extended extended_of(RoceOpcode opcode) noexcept {
                       RoceOpcode::kWriteLastImmediate, RoceOpcode::kWriteOnlyImmediate})};
 }
 
+// Takes and returns the checksum of Ethernet, which is that of gzip.
 std::uint32_t add_crc(std::uint32_t crc, Bytes bytes) {
+#if RPCRDMA_WITH_ISAL
   return crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+#else
+  static constexpr iwarp::CrcTables kTables = iwarp::make_crc_tables(0xedb88320U);
+  return ~iwarp::sliced_crc(kTables, ~crc, bytes);
+#endif
 }
 
 // The checksum leaves out what routers may change: those fields count as ones.

@@ -1,10 +1,13 @@
 #include "iwarp/crc32c.h"
 
-#include <isa-l/crc.h>
-
 #include <algorithm>
-#include <array>
 #include <cstring>
+
+#include "iwarp/sliced_crc.h"
+
+#if RPCRDMA_WITH_ISAL
+#include <isa-l/crc.h>
+#endif
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -18,26 +21,19 @@ constexpr std::uint32_t kPolynomialReflected = 0x82f63b78U;
 // Measured: below this size the set-up of the folding code costs more than it saves.
 constexpr std::size_t kFoldingSizeMin = 256;
 
-constexpr std::array<std::uint32_t, 256> make_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) {
-      value = (value >> 1U) ^ ((value & 1U) != 0 ? kPolynomialReflected : 0U);
-    }
-    table[i] = value;
-  }
-  return table;
-}
-constexpr std::array<std::uint32_t, 256> kTable = make_table();
+constexpr CrcTables kTables = make_crc_tables(kPolynomialReflected);
 
 }  // namespace
 
 std::uint32_t crc32c_table(std::uint32_t state, Bytes bytes) noexcept {
   for (const std::byte byte : bytes) {
-    state = kTable[(state ^ std::to_integer<std::uint32_t>(byte)) & 0xffU] ^ (state >> 8U);
+    state = kTables[0][(state ^ std::to_integer<std::uint32_t>(byte)) & 0xffU] ^ (state >> 8U);
   }
   return state;
+}
+
+std::uint32_t crc32c_sliced(std::uint32_t state, Bytes bytes) noexcept {
+  return sliced_crc(kTables, state, bytes);
 }
 
 #if defined(__x86_64__)
@@ -64,7 +60,22 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_instruction(std::uint32_t
   return state;
 }
 
+#else  // not __x86_64__
+
+bool has_crc_instruction() noexcept {
+  return false;
+}
+std::uint32_t crc32c_instruction(std::uint32_t state, Bytes bytes) noexcept {
+  return crc32c_sliced(state, bytes);
+}
+
+#endif
+
+#if RPCRDMA_WITH_ISAL
+
 namespace {
+
+#if defined(__x86_64__)
 
 __attribute__((target("avx"))) void clear_upper_halves() noexcept {
   _mm256_zeroupper();
@@ -78,24 +89,17 @@ void leave_wide_code() noexcept {
   if (has_upper_halves) clear_upper_halves();
 }
 
-}  // namespace
-
 #else
-
-namespace {
 
 void leave_wide_code() noexcept {}
 
+#endif
+
 }  // namespace
 
-bool has_crc_instruction() noexcept {
-  return false;
+bool has_isal() noexcept {
+  return true;
 }
-std::uint32_t crc32c_instruction(std::uint32_t state, Bytes bytes) noexcept {
-  return crc32c_table(state, bytes);
-}
-
-#endif
 
 std::uint32_t crc32c_isal(std::uint32_t state, Bytes bytes) noexcept {
   while (!bytes.empty()) {
@@ -110,13 +114,24 @@ std::uint32_t crc32c_isal(std::uint32_t state, Bytes bytes) noexcept {
   return state;
 }
 
+#else  // not RPCRDMA_WITH_ISAL
+
+bool has_isal() noexcept {
+  return false;
+}
+std::uint32_t crc32c_isal(std::uint32_t state, Bytes bytes) noexcept {
+  return crc32c_sliced(state, bytes);
+}
+
+#endif
+
 void Crc32c::add(Bytes bytes) noexcept {
-  if (bytes.size() >= kFoldingSizeMin) {
+  if (has_isal() && bytes.size() >= kFoldingSizeMin) {
     state_ = crc32c_isal(state_, bytes);
   } else if (has_crc_instruction()) {
     state_ = crc32c_instruction(state_, bytes);
   } else {
-    state_ = crc32c_table(state_, bytes);
+    state_ = crc32c_sliced(state_, bytes);
   }
 }
 

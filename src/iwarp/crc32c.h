@@ -25,11 +25,14 @@ void store_crc(std::byte* to, std::uint32_t value) noexcept;
 std::uint32_t load_crc(const std::byte* from) noexcept;
 
 // The single ways, each of which takes and returns the raw register; for tests of one against the
-// other. crc32c_instruction() may only be called where has_crc_instruction() is true.
+// other. crc32c_instruction() may only be called where has_crc_instruction() is true; crc32c_isal()
+// is crc32c_sliced() in a build without isa-l.
 std::uint32_t crc32c_table(std::uint32_t state, Bytes bytes) noexcept;
+std::uint32_t crc32c_sliced(std::uint32_t state, Bytes bytes) noexcept;
 std::uint32_t crc32c_instruction(std::uint32_t state, Bytes bytes) noexcept;
 std::uint32_t crc32c_isal(std::uint32_t state, Bytes bytes) noexcept;
 bool has_crc_instruction() noexcept;
+bool has_isal() noexcept;
 
 }  // namespace rpcrdma::iwarp
 

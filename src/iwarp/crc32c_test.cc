@@ -34,6 +34,7 @@ TEST(Crc32c, AllWaysAgreeAtAllSizesAndAlignments) {
     for (std::size_t offset = 0; offset < 9; ++offset) {
       const Bytes part = Bytes(bytes).subspan(offset, size);
       const std::uint32_t expected = crc32c_table(0x12345678U, part);
+      ASSERT_EQ(crc32c_sliced(0x12345678U, part), expected) << size << "@" << offset;
       ASSERT_EQ(crc32c_isal(0x12345678U, part), expected) << size << "@" << offset;
       if (has_crc_instruction()) {
         ASSERT_EQ(crc32c_instruction(0x12345678U, part), expected) << size << "@" << offset;
