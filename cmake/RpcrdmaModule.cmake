@@ -79,7 +79,12 @@ if(RPCRDMA_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(CMAKE_AR "${CMAKE_CXX_COMPILER_AR}")
     set(CMAKE_RANLIB "${CMAKE_CXX_COMPILER_RANLIB}")
   endif()
-  find_program(RPCRDMA_LTO_NM gcc-nm REQUIRED)  # reads what the optimiser reads
+  # Reads what the optimiser reads. That of this very compiler: another one's knows neither its version nor its architecture.
+  set(rpcrdma_nm "gcc-nm")
+  if(CMAKE_CXX_COMPILER_AR MATCHES "gcc-ar")
+    string(REGEX REPLACE "gcc-ar([^/]*)$" "gcc-nm\\1" rpcrdma_nm "${CMAKE_CXX_COMPILER_AR}")
+  endif()
+  find_program(RPCRDMA_LTO_NM "${rpcrdma_nm}" REQUIRED)
   mark_as_advanced(RPCRDMA_LTO_NM)
 else()
   set(RPCRDMA_LTO_USED OFF)
