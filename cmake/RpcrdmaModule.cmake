@@ -12,6 +12,12 @@ if(RPCRDMA_STD_EXPECTED)
   target_compile_definitions(rpcrdma_common_flags INTERFACE RPCRDMA_STD_EXPECTED)
 endif()
 target_compile_features(rpcrdma_common_flags INTERFACE ${rpcrdma_language})
+# On 32 bits files may be larger than 2 GiB, and times later than 2038. Targets that hand times to a library of the system's
+# (libfuse, libtirpc) set RPCRDMA_SYSTEM_TIME, and have times as the compiler and that library do.
+if(CMAKE_SIZEOF_VOID_P EQUAL 4)
+  target_compile_definitions(rpcrdma_common_flags INTERFACE
+    _FILE_OFFSET_BITS=64 $<$<NOT:$<BOOL:$<TARGET_PROPERTY:RPCRDMA_SYSTEM_TIME>>>:_TIME_BITS=64>)
+endif()
 target_compile_options(rpcrdma_common_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wswitch-enum
   -fno-omit-frame-pointer)
@@ -116,6 +122,10 @@ if(RPCRDMA_SANITIZE)
 endif()
 # Tests insert into vectors of std::byte, where GCC 12 at -O2 sees overflows that are not there; the
 # library's own code is checked without this.
+if(CMAKE_SIZEOF_VOID_P EQUAL 4)
+  # Tests draw sizes from random numbers of 64 bits. The code under test has no such conversion.
+  target_compile_options(rpcrdma_test_flags INTERFACE -Wno-error=conversion)
+endif()
 target_compile_options(rpcrdma_test_flags INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -70,7 +71,8 @@ std::optional<std::size_t> size_of(std::string_view text) {
   if (text.ends_with('M') || text.ends_with('m')) unit = 1U << 20U;
   if (text.ends_with('G') || text.ends_with('g')) unit = 1U << 30U;
   if (unit > 1) text.remove_suffix(1);
-  constexpr std::size_t kMost = std::size_t{1} << 40U;
+  constexpr auto kMost = static_cast<std::size_t>(
+      std::min<std::uint64_t>(std::uint64_t{1} << 40U, std::numeric_limits<std::size_t>::max()));
   const auto value = number_of<std::size_t>(text, 1, kMost / unit);
   if (!value || *value * unit < kMemoryMin) return std::nullopt;
   return *value * unit;

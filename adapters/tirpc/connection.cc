@@ -202,7 +202,7 @@ bool Connection::write(CallContext& context) {
   const auto items = reply_writer().items();
   std::size_t size = written.size();
   for (const XdrWriter::Item& each : items) {
-    if (!each.is_eligible) size += xdr::padded(each.data.size());
+    if (!each.is_eligible) size += xdr::padded_memory(each.data.size());
   }
   const bool is_small = size <= kSmallReply;
   MutableBytes rest;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,7 +39,9 @@ struct stat stat_of(const nfs3::fattr3& attributes) noexcept {
     return S_IFREG;
   };
   const auto time = [](const nfs3::nfstime3& of) {
-    return timespec{static_cast<time_t>(of.seconds),
+    // libfuse's time_t may have 32 bits.
+    const auto most = static_cast<std::uint64_t>(std::numeric_limits<time_t>::max());
+    return timespec{static_cast<time_t>(std::min<std::uint64_t>(of.seconds, most)),
                     static_cast<long>(std::min<std::uint32_t>(of.nseconds, 999'999'999))};
   };
   struct stat made {};
@@ -220,7 +223,7 @@ void get_attributes(fuse_req_t handle, fuse_ino_t number, fuse_file_info* /*file
 
 // Times of NFS are seconds of 1970 to 2106.
 bool is_possible(const timespec& time) {
-  return time.tv_sec >= 0 && time.tv_sec <= static_cast<time_t>(UINT32_MAX);
+  return time.tv_sec >= 0 && static_cast<std::uint64_t>(time.tv_sec) <= UINT32_MAX;
 }
 nfs3::nfstime3 time_of(const timespec& time) {
   return {static_cast<std::uint32_t>(time.tv_sec), static_cast<std::uint32_t>(time.tv_nsec)};

@@ -36,11 +36,16 @@ struct DecodeError {
 inline constexpr std::size_t kWordSize = 4;  // bytes; every item is a multiple of it (RFC 4506 §3)
 
 // Fill bytes after `size` bytes of opaque data: 0 to 3.
-constexpr std::size_t pad_size(std::size_t size) noexcept {
-  return (0U - size) % kWordSize;
+constexpr std::size_t pad_size(std::uint64_t size) noexcept {
+  return static_cast<std::size_t>((0U - size) % kWordSize);
 }
-// `size` with its fill bytes. Precondition: the sum can be represented.
-constexpr std::size_t padded(std::size_t size) noexcept {
+// `size` with its fill bytes. It has 64 bits everywhere: a count word of 4,294,967,295, which a
+// peer may write, has 33 bits with its fill. Precondition: the sum can be represented.
+constexpr std::uint64_t padded(std::uint64_t size) noexcept {
+  return size + pad_size(size);
+}
+// Returns the same for bytes that are in memory, where no sum is too large for its type.
+constexpr std::size_t padded_memory(std::size_t size) noexcept {
   return size + pad_size(size);
 }
 

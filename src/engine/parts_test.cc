@@ -331,6 +331,15 @@ TEST(OfferedChunks, PositionsFitTheStreamWithTheChunksBeforePutIn) {
   EXPECT_FALSE(fits(40, 60, 44)) << "behind the end of the stream";
 }
 
+// With its padding it has 33 bits, of which a size of 32 would keep none.
+TEST(OfferedChunks, ChunkOfTheLargestSizeLeavesNoPositionBehindIt) {
+  Options options;
+  options.read_chunk_size_max = options.long_call_size_max = 0xffffffffU;
+  OfferedChunks offered;
+  ASSERT_TRUE(offered.take(reads({read_segment(40, 0xffffffffU), read_segment(44, 10)}), options));
+  EXPECT_FALSE(offered.positions_fit(44)) << "inside the first";
+}
+
 TEST(OfferedChunks, OneHandleIsWhatAllSegmentsHave) {
   wire::ChunkLists lists = reads({read_segment(40, 8, 5)});
   const wire::Segment same{SteeringTag{5}, 100, 0};

@@ -88,7 +88,7 @@ class HeaderArena {
   HeaderArena(MutableBytes memory, Lease region, std::size_t first = 0) noexcept
       : memory_(memory), region_(region), first_(first) {}
   MutableBytes place(std::size_t slot) const noexcept {
-    return memory_.subspan(offset(slot), kPlaceSize);
+    return memory_.subspan(static_cast<std::size_t>(offset(slot)), kPlaceSize);
   }
   // Returns the slice of `size` bytes that was written `at` bytes from the start of the place.
   work::Slice slice(std::size_t slot, std::uint32_t size, std::uint32_t at = 0) const noexcept {
@@ -97,7 +97,9 @@ class HeaderArena {
 
  private:
   // Returns where a place begins in the arena, bytes.
-  std::uint64_t offset(std::size_t slot) const noexcept { return (first_ + slot) * kPlaceSize; }
+  std::uint64_t offset(std::size_t slot) const noexcept {
+    return std::uint64_t{first_ + slot} * kPlaceSize;
+  }
 
   MutableBytes memory_;
   Lease region_;

@@ -23,7 +23,7 @@ constexpr seconds kRenewBefore{60};
 constexpr seconds kRetryAfter{10};  // of a renewal that has failed
 
 void encode_token(Bytes token, std::vector<std::byte>& into) {
-  into.resize(xdr::kWordSize + xdr::padded(token.size()));
+  into.resize(xdr::kWordSize + xdr::padded_memory(token.size()));
   xdr::Writer writer(into);
   writer.opaque(token);
 }

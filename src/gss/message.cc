@@ -56,7 +56,8 @@ std::optional<InitResults> decode_init_results(Bytes results) noexcept {
 }
 
 std::size_t init_results_size(const InitResults& value) noexcept {
-  return 5 * xdr::kWordSize + xdr::padded(value.handle.size()) + xdr::padded(value.token.size());
+  return 5 * xdr::kWordSize + xdr::padded_memory(value.handle.size()) +
+         xdr::padded_memory(value.token.size());
 }
 
 void encode_init_results(const InitResults& value, xdr::Writer& writer) noexcept {

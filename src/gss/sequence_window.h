@@ -41,7 +41,9 @@ class SequenceWindow {
  private:
   static constexpr std::uint32_t kBits = 64;
 
-  std::uint64_t& word(std::uint64_t at) noexcept { return seen_[(at / kBits) % seen_.size()]; }
+  std::uint64_t& word(std::uint64_t at) noexcept {
+    return seen_[static_cast<std::size_t>((at / kBits) % seen_.size())];
+  }
   static std::uint64_t bit(std::uint64_t at) noexcept { return std::uint64_t{1} << (at % kBits); }
   bool is_set(std::uint64_t at) noexcept { return (word(at) & bit(at)) != 0; }
   void set(std::uint64_t at) noexcept { word(at) |= bit(at); }

@@ -34,7 +34,8 @@ std::optional<Enclosure> enclose(Context& context, std::uint32_t sequence,
   const bool has_failed = context.checksum(room.pieces, room.checksum).is_error();
   room.pieces.clear();  // of memory that is not this room's
   if (has_failed) return std::nullopt;
-  const std::size_t size = prefix.size() + xdr::kWordSize + xdr::padded(room.checksum.size());
+  const std::size_t size =
+      prefix.size() + xdr::kWordSize + xdr::padded_memory(room.checksum.size());
   room.bytes.assign(size, std::byte{0});
   std::byte* to = std::ranges::copy(prefix, room.bytes.data()).out;
   xdr::store_word(to, static_cast<std::uint32_t>(room.checksum.size()));
@@ -48,7 +49,7 @@ std::optional<Bytes> encipher(Context& context, std::uint32_t sequence,
   const std::size_t header = context.wrap_header_size();
   const std::size_t token = header + body_size(pieces) + context.wrap_trailer_size();
   const std::size_t end = xdr::kWordSize + token;
-  room.bytes.resize(xdr::kWordSize + xdr::padded(token));
+  room.bytes.resize(xdr::kWordSize + xdr::padded_memory(token));
   std::fill(room.bytes.begin() + static_cast<std::ptrdiff_t>(end), room.bytes.end(), std::byte{0});
   xdr::store_word(room.bytes.data(), static_cast<std::uint32_t>(token));
   std::byte* to = room.bytes.data() + xdr::kWordSize + header;

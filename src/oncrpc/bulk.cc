@@ -112,7 +112,7 @@ Bytes MessageReader::take_bulk(std::uint32_t size_max, std::string_view field) n
     reader_.fail(xdr::Errc::kTruncated, field);
     return {};
   }
-  position_base_ += xdr::padded(size);
+  position_base_ += xdr::padded_memory(size);
   last_was_placed_ = true;
   return take_placed(item.data.first(size), field);
 }

@@ -89,8 +89,8 @@ Expected<ReplyHeader, xdr::DecodeError> decode_reply(xdr::Reader& reader);
 
 // Bytes that encode_call() writes; a multiple of four, as is kCallHeaderSizeMax.
 inline std::size_t call_header_size(const CallHeader& header) noexcept {
-  return kCallHeaderSizeMin + xdr::padded(header.credential.body.size()) +
-         xdr::padded(header.verifier.body.size());
+  return kCallHeaderSizeMin + xdr::padded_memory(header.credential.body.size()) +
+         xdr::padded_memory(header.verifier.body.size());
 }
 // Precondition of both: bodies of credentials and verifiers are at most kAuthBodySizeMax bytes.
 void encode_call(const CallHeader& header, xdr::Writer& writer) noexcept;

@@ -151,7 +151,7 @@ void Reactor::arm() {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
   itimerspec time{};
   time.it_value.tv_sec = std::max<std::int64_t>(seconds.count(), 0);
-  time.it_value.tv_nsec = std::max<std::int64_t>((since - seconds).count(), 0);
+  time.it_value.tv_nsec = static_cast<long>(std::max<std::int64_t>((since - seconds).count(), 0));
   if (time.it_value.tv_sec == 0 && time.it_value.tv_nsec == 0) time.it_value.tv_nsec = 1;
   const int result = timerfd_settime(timer_.value(), TFD_TIMER_ABSTIME, &time, nullptr);
   RPCRDMA_ASSERT(result == 0, "timerfd_settime");

@@ -24,7 +24,7 @@ Bytes Tapping::memory_of(const work::Slice& slice) const noexcept {
                                [&slice](const Region& each) { return each.id == slice.region; });
   if (at == regions_.rend()) return {};
   if (slice.offset > at->memory.size() || slice.size > at->memory.size() - slice.offset) return {};
-  return at->memory.subspan(slice.offset, slice.size);
+  return at->memory.subspan(static_cast<std::size_t>(slice.offset), slice.size);
 }
 
 void Tapping::note_link(const engine::LinkParameters& link) noexcept {

@@ -28,7 +28,7 @@ void Reader::fail(Errc code, std::string_view field) noexcept {
 
 void Reader::align(std::string_view field) noexcept {
   const std::uint64_t past = (alignment_.start + position()) % alignment_.alignment;
-  if (past > 0) skip(alignment_.alignment - past, field);
+  if (past > 0) skip(static_cast<std::size_t>(alignment_.alignment - past), field);
 }
 
 Bytes Reader::opaque(std::uint32_t size_max, std::string_view field) noexcept {
@@ -51,7 +51,7 @@ Bytes Reader::opaque_fixed(std::uint32_t size, std::string_view field) noexcept 
     fail(Errc::kTruncated, field);
     return {};
   }
-  const std::byte* data = take(padded(size), field);
+  const std::byte* data = take(padded_memory(size), field);
   // RFC 4506 §4.9 has senders write zeros, and receivers ignore what is there (rfc5666bis-02
   // §3.1.4.2): in a chunk they would not see it either.
   return data == nullptr ? Bytes{} : Bytes{data, size};

@@ -10,7 +10,7 @@ void Writer::opaque(Bytes value) noexcept {
     return;
   }
   // All or nothing, so that the count word alone is never written.
-  if (ok_ && output_.size() - position_ < kWordSize + padded(value.size())) {
+  if (ok_ && output_.size() - position_ < kWordSize + padded_memory(value.size())) {
     fail(Errc::kTruncated);
     return;
   }
@@ -20,7 +20,7 @@ void Writer::opaque(Bytes value) noexcept {
 
 void Writer::opaque_fixed(Bytes value) noexcept {
   const std::size_t size = value.size();
-  if (std::byte* at = take(padded(size))) {
+  if (std::byte* at = take(padded_memory(size))) {
     std::memcpy(at, value.data(), size);
     std::memset(at + size, 0, pad_size(size));
   }

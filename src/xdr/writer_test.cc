@@ -14,6 +14,7 @@ constexpr std::byte kUntouched{0xee};
 
 TEST(Padding, RoundsUpToWords) {
   static_assert(padded(0) == 0 && padded(1) == 4 && padded(4) == 4 && padded(5) == 8);
+  static_assert(padded(0xffffffffU) == 0x100000000U && padded(0xfffffffcU) == 0xfffffffcU);
   static_assert(pad_size(0) == 0 && pad_size(1) == 3 && pad_size(2) == 2 && pad_size(3) == 1);
 }
 

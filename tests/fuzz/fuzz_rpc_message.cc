@@ -118,7 +118,7 @@ void check_moved_items(Choices& choices) {
       writer.u32(static_cast<std::uint32_t>(items[i].size()));
       // RFC 8166 §3.4.5.2: a chunk may hold the padding or not.
       Buffer& place = places.emplace_back(items[i]);
-      if ((kind & 2U) != 0) place.resize(xdr::padded(place.size()));
+      if ((kind & 2U) != 0) place.resize(xdr::padded_memory(place.size()));
       placed.push_back(
           {in_order ? MessageReader::kInOrder : static_cast<std::uint32_t>(position), place});
     } else {
@@ -129,7 +129,7 @@ void check_moved_items(Choices& choices) {
         return;
       writer.opaque(items[i]);
     }
-    position += xdr::padded(items[i].size());
+    position += xdr::padded_memory(items[i].size());
   }
   if (!writer.ok()) return;
   MessageReader reader(Bytes(stream).first(writer.position()), 0, placed);

@@ -88,7 +88,7 @@ void ScriptedService::check_arguments(const Task& task, const char* when) {
 }
 
 bool ScriptedService::take_memory(Task& task) {
-  const std::size_t plain = xdr::padded(task.plain_result) + 100;
+  const std::size_t plain = xdr::padded_memory(task.plain_result) + 100;
   if (plain > 2048 && !task.context->reserve_results(static_cast<std::uint32_t>(plain))) {
     return false;
   }

@@ -31,7 +31,7 @@ bool is_checksum_of(gss::Context& context, const Message& covered, Bytes checksu
 Message opaque(Bytes data) {
   Message made = words({static_cast<std::uint32_t>(data.size())});
   made.insert(made.end(), data.begin(), data.end());
-  made.resize(4 + xdr::padded(data.size()));
+  made.resize(4 + xdr::padded_memory(data.size()));
   return made;
 }
 

@@ -36,7 +36,13 @@ std::uint32_t filesystem_gid() noexcept {
 // The system call, which concerns the thread; the library's function tells all threads.
 bool set_groups(const std::vector<std::uint32_t>& groups) noexcept {
   static_assert(sizeof(gid_t) == sizeof(std::uint32_t));
-  return ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
+#if defined(SYS_setgroups32)
+  constexpr long kSetGroups =
+      SYS_setgroups32;  // 32-bit ARM's and x86's other one takes groups of 16 bits
+#else
+  constexpr long kSetGroups = SYS_setgroups;
+#endif
+  return ::syscall(kSetGroups, groups.size(), groups.data()) == 0;
 }
 
 bool set(std::uint32_t uid, std::uint32_t gid) noexcept {

@@ -39,14 +39,14 @@ std::optional<Bytes> Domain::readable(const Slice& slice) const {
   const auto at = regions_.find(slice.region);
   if (at == regions_.end()) return std::nullopt;
   if (!is_inside(slice.offset, slice.size, at->second.readable.size())) return std::nullopt;
-  return at->second.readable.subspan(slice.offset, slice.size);
+  return at->second.readable.subspan(static_cast<std::size_t>(slice.offset), slice.size);
 }
 
 std::optional<MutableBytes> Domain::writable(const Slice& slice) const {
   const auto at = regions_.find(slice.region);
   if (at == regions_.end() || !at->second.writable) return std::nullopt;
   if (!is_inside(slice.offset, slice.size, at->second.writable->size())) return std::nullopt;
-  return at->second.writable->subspan(slice.offset, slice.size);
+  return at->second.writable->subspan(static_cast<std::size_t>(slice.offset), slice.size);
 }
 
 bool Domain::are_readable(std::span<const Slice> slices) const {
@@ -61,7 +61,7 @@ bool Domain::are_writable(std::span<const Slice> slices) const {
 
 std::vector<std::byte> Domain::gather(std::span<const Slice> slices) const {
   std::vector<std::byte> data;
-  data.reserve(total_size(slices));
+  data.reserve(static_cast<std::size_t>(total_size(slices)));
   for (const Slice& slice : slices) {
     const Bytes run = readable(slice).value();
     data.insert(data.end(), run.begin(), run.end());
@@ -127,13 +127,15 @@ const Domain::Exposure* Domain::find(const Remote& remote, RemoteAccess access) 
 std::optional<Bytes> Domain::remote_readable(const Remote& remote) const {
   const Exposure* exposure = find(remote, RemoteAccess::kRead);
   if (exposure == nullptr) return std::nullopt;
-  return exposure->readable.subspan(remote.address - exposure->address, remote.size);
+  return exposure->readable.subspan(static_cast<std::size_t>(remote.address - exposure->address),
+                                    remote.size);
 }
 
 std::optional<MutableBytes> Domain::remote_writable(const Remote& remote) const {
   const Exposure* exposure = find(remote, RemoteAccess::kWrite);
   if (exposure == nullptr) return std::nullopt;
-  return exposure->writable.subspan(remote.address - exposure->address, remote.size);
+  return exposure->writable.subspan(static_cast<std::size_t>(remote.address - exposure->address),
+                                    remote.size);
 }
 
 }  // namespace rpcrdma::rdma::sim

@@ -140,7 +140,7 @@ void World::break_some_connection() {
     if (queue_pair->is_connected()) connected.push_back(queue_pair);
   }
   if (connected.empty()) return;
-  connected[random_.below(connected.size())]->break_connection();
+  connected[static_cast<std::size_t>(random_.below(connected.size()))]->break_connection();
 }
 
 }  // namespace rpcrdma::rdma::sim

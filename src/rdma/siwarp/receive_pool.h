@@ -108,11 +108,11 @@ class PooledReceives final : public iwarp::ReceiveMemory {
   }
   // Null: none has come since it was posted.
   const std::byte* message(std::uint64_t id) const noexcept {
-    return id < messages_.size() ? messages_[id].memory : nullptr;
+    return id < messages_.size() ? messages_[static_cast<std::size_t>(id)].memory : nullptr;
   }
 
   std::byte* take(std::uint64_t id) override {
-    Message& message = messages_[id];
+    Message& message = messages_[static_cast<std::size_t>(id)];
     RPCRDMA_ASSERT(message.memory == nullptr, "two messages for one Receive");
     message.memory = message.from->take();
     return message.memory;

@@ -33,7 +33,9 @@ std::optional<CallSender::Refusal> CallSender::start(CallSlot& slot,
     const bool fits = reply_max <= transport::BufferPool::kSizeMax;
     const bool is_whole = limits_.whole_reply_in_chunk || (limits_.whole_reply_if_possible && fits);
     const std::uint64_t size = is_whole ? reply_max : rest_max;
-    if (slot.reply_room.empty()) slot.reply_room = pool_.take(size);
+    if (slot.reply_room.empty() && size <= transport::BufferPool::kSizeMax) {
+      slot.reply_room = pool_.take(static_cast<std::size_t>(size));
+    }
     if (!slot.reply_room.empty()) {
       if (!lend_reply_room(slot, size)) return Refusal{Kind::kNoRegistration};
       id = engine.requester().start_call(now, slot.xid, outgoing_, slot.timeout);

@@ -53,7 +53,8 @@ struct CallAuth {
     call.credential = header.credential;
     call.verifier = header.verifier;
     // XID to procedure, flavor and size: eight words in front of the credential's body.
-    call.header = message.first(8 * xdr::kWordSize + xdr::padded(header.credential.body.size()));
+    call.header =
+        message.first(8 * xdr::kWordSize + xdr::padded_memory(header.credential.body.size()));
   }
   // Ends the authentication with its call.
   void end() noexcept {

@@ -92,7 +92,8 @@ oncrpc::ReplyHeader IncomingCall::plain_header() const {
 std::size_t IncomingCall::write_sealed_header() {
   const oncrpc::Accepted accepted{.verifier = reply_verifier()};
   const Bytes before = auth_.call.enclosure ? auth_.call.enclosure->before : Bytes{};
-  const std::size_t size = oncrpc::kReplyHeaderSizeMin + xdr::padded(accepted.verifier.body.size());
+  const std::size_t size =
+      oncrpc::kReplyHeaderSizeMin + xdr::padded_memory(accepted.verifier.body.size());
   RPCRDMA_ASSERT(before.size() <= Enclosure::kBeforeSizeMax && size + before.size() <= kReplyRoom,
                  "a ServerAuth has set more in front of the results than there is room for");
   const std::size_t start = kReplyRoom - before.size() - size;

@@ -13,9 +13,16 @@ constexpr std::size_t kEntryCost = 256;
 // A multiply and a fold: enough to tell requests apart that were not made to collide. A client
 // that does make them collide gets its own replies.
 std::uint64_t mix(std::uint64_t state, std::uint64_t word) noexcept {
+  constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15U;
+#if defined(__SIZEOF_INT128__)
   __extension__ using Wide = unsigned __int128;
-  const Wide product = Wide{state ^ word} * 0x9e3779b97f4a7c15U;
+  const Wide product = Wide{state ^ word} * kFactor;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+#else  // 32 bits, without a product of 128; nobody compares what two machines compute
+  state = (state ^ word) * kFactor;
+  state = (state ^ (state >> 32U)) * kFactor;
+  return state ^ (state >> 29U);
+#endif
 }
 
 }  // namespace

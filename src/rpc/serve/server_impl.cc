@@ -451,7 +451,7 @@ ServerStatistics ServerImpl::statistics(bool with_connections) const {
     sum.calls_in_service += engine.responder().calls_in_service();
     sum.receives_posted += engine.receives_posted();
     sum.shares_receives = sum.shares_receives || peer.connection->shares_receives();
-    sum.memory_registered += peer.connection->counters().attached_bytes;
+    sum.memory_registered += static_cast<std::size_t>(peer.connection->counters().attached_bytes);
     rpc::add(sum.counters, counters);
     if (!with_connections) return;
     ConnectionStatistics& one = sum.connections.emplace_back();

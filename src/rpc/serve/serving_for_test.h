@@ -25,7 +25,7 @@ using MessageForTest = std::vector<std::byte>;
 
 inline MessageForTest encode_for_test(const oncrpc::CallHeader& header,
                                       std::string_view arguments = {}) {
-  MessageForTest message(oncrpc::call_header_size(header) + xdr::padded(arguments.size()));
+  MessageForTest message(oncrpc::call_header_size(header) + xdr::padded_memory(arguments.size()));
   xdr::Writer writer(message);
   oncrpc::encode_call(header, writer);
   writer.opaque_fixed(std::as_bytes(std::span(arguments)));

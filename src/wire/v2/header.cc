@@ -75,7 +75,7 @@ struct BodySize {
   std::size_t operator()(const ErrBadHeader&) const noexcept { return kWord; }
   std::size_t operator()(const ErrInvalOption&) const noexcept { return kWord; }
   std::size_t operator()(const Optional& body) const noexcept {
-    return 3 * kWord + xdr::padded(body.info.size());
+    return 3 * kWord + xdr::padded_memory(body.info.size());
   }
 };
 
