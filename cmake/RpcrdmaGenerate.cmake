@@ -8,9 +8,37 @@
 # foo_random.h, with random values for tests. EXTRAS_ONLY makes these headers alone, for a target that
 # links another with foo.h and foo.cc. The target may be of another directory, and linked in either way
 # of target_link_libraries().
+#
+# A project that is compiled for another architecture runs the rpcrdma-gen of this machine: RPCRDMA_GEN is its path, by
+# default that in PATH; with CMAKE_CROSSCOMPILING_EMULATOR and without RPCRDMA_GEN, that of the other architecture.
 # Depfiles name their targets as ninja does, whatever the project's cmake_minimum_required() says.
 cmake_policy(PUSH)
 cmake_policy(SET CMP0116 NEW)
+
+# Sets `command` to what runs rpcrdma-gen on this machine, empty if nothing does, and `needed` to the target or file that has
+# to be made before.
+function(rpcrdma_generator command needed)
+  set(found "")
+  if(RPCRDMA_GEN)
+    set(found "${RPCRDMA_GEN}")
+  elseif(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+    if(TARGET rpcrdma::gen)
+      set(found rpcrdma::gen)  # CMake puts the emulator in front
+    endif()
+  else()
+    find_program(RPCRDMA_GEN rpcrdma-gen NO_CMAKE_FIND_ROOT_PATH
+                 DOC "The rpcrdma-gen of this machine, for compiling for another architecture")
+    if(NOT RPCRDMA_GEN)
+      message(FATAL_ERROR "This build is for another architecture, whose rpcrdma-gen does not run here: build rpcrdma for this "
+                          "machine too, and set RPCRDMA_GEN to the path of its rpcrdma-gen; or install qemu-user, and set "
+                          "CMAKE_CROSSCOMPILING_EMULATOR")
+    endif()
+    set(found "${RPCRDMA_GEN}")
+  endif()
+  set(${command} "${found}" PARENT_SCOPE)
+  set(${needed} "${found}" PARENT_SCOPE)
+endfunction()
+
 function(rpcrdma_generate)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "FIELDS;RANDOM;EXTRAS_ONLY" "TARGET;NAMESPACE"
                         "FILES;INCLUDE_DIRECTORIES;DEFINITIONS;IMPORTS")
@@ -28,7 +56,8 @@ function(rpcrdma_generate)
                         "[NAMESPACE <name>] [FIELDS] [RANDOM] [EXTRAS_ONLY] [INCLUDE_DIRECTORIES <folders>] "
                         "[DEFINITIONS <NAME=NUMBER>] [IMPORTS <.x files>]); got: ${ARGV}")
   endif()
-  if(NOT TARGET rpcrdma::gen)
+  rpcrdma_generator(generator needed)
+  if(NOT generator)
     message(FATAL_ERROR "rpcrdma_generate() needs rpcrdma-gen, which this installation lacks: "
                         "install rpcrdma again with RPCRDMA_BUILD_TOOLS=ON")
   endif()
@@ -78,9 +107,9 @@ function(rpcrdma_generate)
     # Files that stay the same keep their time; the stamp says that they were looked at.
     add_custom_command(OUTPUT "${folder}/${stem}.stamp"
       BYPRODUCTS ${made}
-      COMMAND rpcrdma::gen "${file}" -o "${folder}" ${options} --depfile "${folder}/${stem}.stamp.d"
+      COMMAND ${generator} "${file}" -o "${folder}" ${options} --depfile "${folder}/${stem}.stamp.d"
       COMMAND "${CMAKE_COMMAND}" -E touch "${folder}/${stem}.stamp"
-      DEPENDS "${file}" rpcrdma::gen
+      DEPENDS "${file}" ${needed}
       DEPFILE "${folder}/${stem}.stamp.d"
       COMMENT "rpcrdma-gen ${stem}.x" VERBATIM)
     target_sources(${ARG_TARGET} PRIVATE "${folder}/${stem}.stamp" ${made})
