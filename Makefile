@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 
 .PHONY: help setup build demo bench bench-nfs micro-bench instructions check check-all check-tsan check-release \
         sim coverage mutants format tidy doc site install deb abi fresh-root lab ceph clean fuzz fuzz-merge fuzz-coverage \
-        fuzz-targets fuzz-nfs
+        fuzz-targets fuzz-nfs portability
 
 help:
 	@echo 'make demo        build, then move real files between two processes and check them'
@@ -32,6 +32,8 @@ help:
 	@echo 'make fresh-root  demo and check from a clean clone in a fresh Debian 12, and the first hour with the packages (needs root)'
 	@echo 'make lab         real RDMA devices and the Linux kernel, in QEMU (needs root and 80 minutes);'
 	@echo '                 LAB_ONLY=regex LAB_KERNEL=6.12 LAB_FLAGS="--list | --write-docs | --help"'
+	@echo 'make portability  build and test for s390x, armhf and arm64 under qemu-user, with the newest Clang, and as C++23 (hours);'
+	@echo '                 PORTABILITY="s390x clang-new", scripts/portability.py --help'
 	@echo 'make ceph        several gateways of one CephFS, which die and are drained (needs root and 10 minutes)'
 
 setup:
@@ -163,6 +165,10 @@ ceph: setup
 	@scripts/setup.sh ceph
 	@scripts/build.sh bench ceph
 	@python3 -W ignore tests/ceph/gateways_test.py build-bench $(CEPH_ONLY)
+
+# Nothing of another architecture is installed: its libraries are unpacked below build-portability.
+portability: setup
+	@scripts/portability.py $(or $(PORTABILITY),all)
 
 clean:
 	@rm -rf build build-*

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing from Debian's packages; does and asks nothing when all is there.
 #
-# usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph|site
+# usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph|site|portability
 set -euo pipefail
 
 case ${1:-base} in
@@ -25,10 +25,14 @@ case ${1:-base} in
   ceph)  packages=(ceph-mon ceph-mgr ceph-osd ceph-mds ceph-common ceph-fuse fuse3 libcephfs-dev libmicrohttpd-dev) ;;
   site)  packages=(mkdocs libjs-jquery doxygen mandoc) ;;
   bench) packages=(libbenchmark-dev libtirpc-dev rpcsvc-proto) ;;
+  # Cross compilers, what runs their programs, what unpacks their libraries, and the newest Clang (scripts/portability.py).
+  portability)
+    mapfile -t clangs < <(apt-cache search --names-only '^clang-[0-9]+$' | cut -d' ' -f1 | sort -V)
+    packages=(g++-s390x-linux-gnu g++-aarch64-linux-gnu g++-arm-linux-gnueabihf qemu-user mmdebstrap "${clangs[-1]:-clang}") ;;
   # The guest and what makes it; gcc-12 made Debian's kernels; a realm.
   lab)   packages=(qemu-system-x86 seabios mmdebstrap cpio kmod busybox-static e2fsprogs xz-utils zstd make
                    gcc-12 libelf-dev iproute2 util-linux git krb5-kdc krb5-admin-server krb5-user libtirpc-dev rpcsvc-proto) ;;
-  *) echo "usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph|site" >&2; exit 2 ;;
+  *) echo "usage: setup.sh base|check|deb|abi|mutants|fuzz|bench|bench-nfs|instructions|lab|ceph|site|portability" >&2; exit 2 ;;
 esac
 
 # Programs of Debian's that tests start, unpacked and not installed: some would be started with the machine.
