@@ -32,6 +32,11 @@ class CaptureFile : public testing::Test {
     std::memcpy(&value, from, sizeof(value));
     return value;
   }
+  static std::uint32_t native16(const std::byte* from) {
+    std::uint16_t value = 0;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
   Buffer content() const {
     std::ifstream file(path_, std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -53,7 +58,8 @@ class CaptureFile : public testing::Test {
         EXPECT_EQ(native32(&file[8]), 0x1a2b3c4dU);
       }
       if (type == 1) {
-        EXPECT_EQ(native32(&file[at + 8]), 1U) << "LINKTYPE_ETHERNET, and 16 bits reserved";
+        EXPECT_EQ(native16(&file[at + 8]), 1U) << "LINKTYPE_ETHERNET";
+        EXPECT_EQ(native16(&file[at + 10]), 0U) << "reserved";
       }
       if (type == 6) {
         const std::uint32_t captured = native32(&file[at + 20]);
