@@ -154,6 +154,32 @@ TEST_F(CountersOfAStream, CountAShortWriteWithItsTwoCopies) {
                                     {"bytes_received", wire}}));
 }
 
+TEST_F(CountersOfAStream, CountALongSendOnceAndNoMoreCopiesThanItHasBytes) {
+  constexpr std::size_t kSize = 150'000;
+  const Buffer data(kSize);
+  Buffer memory(kSize);
+  ASSERT_TRUE(test::post_receive(pair.responder, 1, memory));
+  ASSERT_TRUE(test::post_send(pair.initiator, 2, data));
+  pair.run();
+  const Counts sent = by_initiator();
+  EXPECT_EQ(sent.at("sends"), 1U);
+  EXPECT_EQ(sent.at("payload_sent"), kSize);
+  const Counts received = by_responder();
+  EXPECT_EQ(received.at("payload_received"), kSize);
+  EXPECT_EQ(received.at("fpdus_received"), sent.at("fpdus_sent"));
+  EXPECT_LE(received.at("bytes_copied"), kSize);
+}
+
+// The initiator lets the responder speak by an FPDU without anything in it (RFC 5044 §7.1.2).
+TEST(CountersOfAStreamThatOpens, CountTheOpenerAsAnFpduWithoutPayload) {
+  StreamPair pair;
+  pair.open();
+  EXPECT_EQ(difference({}, pair.initiator.counters()),
+            (Counts{{"fpdus_sent", 1}, {"bytes_sent", framed(0, 0)}}));
+  EXPECT_EQ(difference({}, pair.responder.counters()),
+            (Counts{{"fpdus_received", 1}, {"bytes_received", framed(0, 0)}}));
+}
+
 // The Request's own payload of 28 bytes is none of the upper layer's.
 TEST_F(CountersOfAStream, CountAReadWhereItIsPostedAndItsResponseAsPayload) {
   const Buffer source(5000);
