@@ -20,9 +20,9 @@ struct ConnectionTerms {
   std::uint32_t credits = 0;
   // The inline thresholds (RFC 8166 §3.3.2): the largest message that goes without chunks, bytes.
   std::uint32_t inline_sent = 0, inline_received = 0;
-  // Replies invalidate steering tags of the Call (RFC 8166 §4.3, RFC 8797 §4.1). A server of version
-  // 2 does not say whether its device can do that: a client shows false, and its counters have how
-  // many handles came back so.
+  // Replies invalidate steering tags of the Call (RFC 8166 §4.3, RFC 8797 §4.1). A server of
+  // version 2 does not say whether its device can do that: a client shows false, and its counters
+  // have how many handles came back so.
   bool remote_invalidation = false;
   // Messages carry the CRC32C of MPA (RFC 5044 §7.1). nullopt: the provider has none, or does not
   // say.

@@ -570,8 +570,8 @@ void EachConnection::expect_invalidation_by_the_flags_of_both_sides() {
     ++(server && client ? by_peer : by_us);
     EXPECT_EQ(pair.client->counters().handles_invalidated_remotely, by_peer) << server << client;
     EXPECT_EQ(pair.client->counters().handles_revoked, by_us) << server << client;
-    // A server whose device cannot invalidate does not announce it either, if the version has a word
-    // for that.
+    // A server whose device cannot invalidate does not announce it either, if the version has a
+    // word for that.
     const auto terms = pair.client->connection().terms;
     EXPECT_EQ(terms->remote_invalidation, terms->protocol_version == 1 && server && client);
   }
