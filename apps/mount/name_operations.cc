@@ -15,6 +15,10 @@ namespace {
 
 using nfs3::nfsstat3;
 
+// The kernel may ask to remove a directory before it says that the last file in it was closed.
+constexpr Clock::duration kWaitForCloses = std::chrono::milliseconds(300);
+constexpr Clock::duration kPauseForCloses = std::chrono::milliseconds(5);
+
 nfs3::createverf3 new_verifier() {
   std::random_device source;
   nfs3::createverf3 made{};
@@ -382,14 +386,23 @@ Task<Outcome<void>> NameOperations::put_aside(Hold parent, Hold file, std::strin
   file->attributes.expire();
   file->our_name = ours;
   file->our_directory = parent->id;
+  ++parent->names_of_ours;
   co_return Outcome<void>();
 }
 
 Task<void> NameOperations::remove_renamed(Hold file, Who who) {
-  Hold parent = tree_.nodes().find(file->our_directory);
+  const NodeId directory = file->our_directory;
+  Hold parent = tree_.nodes().find(directory);
   std::string name = std::exchange(file->our_name, {});
   if (!parent || name.empty()) co_return;
   (void)co_await remove_once(std::move(parent), std::move(name), who);
+  note_gone(directory);
+}
+
+// A directory that the table had forgotten meanwhile begins at none.
+void NameOperations::note_gone(NodeId directory) {
+  const Hold parent = tree_.nodes().find(directory);
+  if (parent && parent->names_of_ours > 0) --parent->names_of_ours;
 }
 
 Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who who) {
@@ -421,6 +434,21 @@ Task<Outcome<void>> NameOperations::remove_once(Hold parent, std::string name, W
 }
 
 Task<Outcome<void>> NameOperations::remove_directory(Hold parent, std::string name, Who who) {
+  const NodeId above = parent->id;
+  auto removed = co_await remove_directory_once(std::move(parent), name, who);
+  if (removed || removed.error() != ENOTEMPTY) co_return removed;
+  auto found = co_await find(tree_.nodes().find(above), name, who);
+  if (!found || !found->node || found->node->names_of_ours == 0) co_return removed;
+  const Time end = std::min(Tree::now() + kWaitForCloses, who.deadline);
+  while (found->node->names_of_ours > 0 && Tree::now() < end) {
+    co_await tree_.turns().pause(kPauseForCloses);
+  }
+  parent = tree_.nodes().find(above);
+  if (found->node->names_of_ours > 0 || !parent) co_return removed;
+  co_return co_await remove_directory_once(std::move(parent), std::move(name), who);
+}
+
+Task<Outcome<void>> NameOperations::remove_directory_once(Hold parent, std::string name, Who who) {
   const nfs3::RMDIR3args args{{parent->handle, name}};
   bool was_repeated = false;
   Change change(*parent);
@@ -487,6 +515,7 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
     // The name goes back to its file, also when the request has no time left. Where that fails the
     // file keeps our name for good: nobody has asked to remove it.
     const std::string ours = std::exchange(target->our_name, {});
+    note_gone(to->id);
     Who without_end = who;
     without_end.deadline = Time::max();
     (void)co_await rename_once(tree_.nodes().find(to->id), ours, tree_.nodes().find(to->id),

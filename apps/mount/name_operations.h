@@ -35,12 +35,16 @@ class NameOperations {
                                 bool is_exclusive, Who who);
   Task<Outcome<Entry>> link(Hold file, Hold parent, std::string name, Who who);
   Task<Outcome<void>> remove(Hold parent, std::string name, Who who);
+  // Waits for a moment where all that is left in the directory are files with names of ours.
   Task<Outcome<void>> remove_directory(Hold parent, std::string name, Who who);
   Task<Outcome<void>> rename(Hold from, std::string name, Hold to, std::string new_name, Who who);
   // Removes the name of ours of a file that nobody has open any more.
   Task<void> remove_renamed(Hold file, Who who);
 
  private:
+  Task<Outcome<void>> remove_directory_once(Hold parent, std::string name, Who who);
+  void note_gone(NodeId directory);
+
   // A change of a directory or a file that is under way, from its call to the end of its reply.
   struct Change;
 

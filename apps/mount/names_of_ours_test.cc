@@ -1,0 +1,79 @@
+// A file that was removed while it was open has a name of ours in its directory until the last
+// close. A kernel that is busy reports that close behind the removal of the directory.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+
+#include "mount/mounted_for_test.h"
+
+namespace mounts {
+namespace {
+
+namespace fs = std::filesystem;
+using FileId = FileOperations::FileId;
+
+class NameOfOurs : public testing::Test {
+ protected:
+  NameOfOurs() {
+    EXPECT_TRUE(mount_.run(mount_.names->make_directory(mount_.root(), "d", 0755, {})));
+    directory_ = mount_.look_up("d");
+  }
+  // Makes d/file, and removes it while it is open.
+  FileId removed_while_open() {
+    auto made = mount_.run(mount_.names->create(mount_.look_up("d"), "file", 0644, true, {}));
+    EXPECT_TRUE(made);
+    auto opened = mount_.run(mount_.files->open(std::move(made->entry.node), O_RDWR, {}));
+    EXPECT_TRUE(opened);
+    EXPECT_TRUE(mount_.run(mount_.names->remove(mount_.look_up("d"), "file", {})));
+    EXPECT_FALSE(fs::is_empty(folder())) << "it has a name of ours";
+    return opened->id;
+  }
+  Task<void> release_late(FileId file) {
+    co_await mount_.turns.pause(std::chrono::milliseconds(20));
+    co_await mount_.files->release(file);
+  }
+  int remove_directory() {
+    const auto removed = mount_.run(mount_.names->remove_directory(mount_.root(), "d", {}));
+    return removed ? 0 : removed.error();
+  }
+  fs::path folder() const { return fs::path(served_.folder()) / "d"; }
+
+  nfs::Served served_;
+  MountForTest mount_{served_.url("rdma", "/data")};
+  Hold directory_;  // as the kernel has the directory of a file that is open
+};
+
+TEST_F(NameOfOurs, DoesNotKeepItsDirectoryWhenTheCloseIsReportedLate) {
+  const FileId file = removed_while_open();
+  mount_.turns.begin(release_late(file));
+  EXPECT_EQ(remove_directory(), 0);
+  EXPECT_FALSE(fs::exists(folder()));
+}
+
+TEST_F(NameOfOurs, KeepsItsDirectoryAsLongAsAProgramHasTheFileOpen) {
+  const FileId file = removed_while_open();
+  EXPECT_EQ(remove_directory(), ENOTEMPTY);
+  mount_.run(mount_.files->release(file));
+  EXPECT_EQ(remove_directory(), 0);
+}
+
+TEST_F(NameOfOurs, IsNoReasonToRemoveADirectoryThatHasOtherFiles) {
+  served_.write_file("d/of-another-client", "x");
+  const FileId file = removed_while_open();
+  mount_.turns.begin(release_late(file));
+  EXPECT_EQ(remove_directory(), ENOTEMPTY);
+  EXPECT_TRUE(fs::exists(folder() / "of-another-client"));
+}
+
+TEST_F(NameOfOurs, IsCountedInItsDirectoryUntilItHasGone) {
+  const FileId file = removed_while_open();
+  EXPECT_EQ(directory_->names_of_ours, 1U);
+  mount_.run(mount_.files->release(file));
+  EXPECT_EQ(directory_->names_of_ours, 0U);
+  EXPECT_TRUE(fs::is_empty(folder()));
+}
+
+}  // namespace
+}  // namespace mounts
