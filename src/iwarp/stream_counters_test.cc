@@ -170,14 +170,23 @@ TEST_F(CountersOfAStream, CountALongSendOnceAndNoMoreCopiesThanItHasBytes) {
   EXPECT_LE(received.at("bytes_copied"), kSize);
 }
 
-// The initiator lets the responder speak by an FPDU without anything in it (RFC 5044 §7.1.2).
+// The initiator lets the responder speak by a first FPDU (RFC 5044 §7.1.2): ours is a Write of no
+// bytes, that of others may have nothing in it at all.
 TEST(CountersOfAStreamThatOpens, CountTheOpenerAsAnFpduWithoutPayload) {
   StreamPair pair;
   pair.open();
   EXPECT_EQ(difference({}, pair.initiator.counters()),
-            (Counts{{"fpdus_sent", 1}, {"bytes_sent", framed(0, 0)}}));
+            (Counts{{"fpdus_sent", 1}, {"bytes_sent", framed(kTagged, 0)}}));
   EXPECT_EQ(difference({}, pair.responder.counters()),
-            (Counts{{"fpdus_received", 1}, {"bytes_received", framed(0, 0)}}));
+            (Counts{{"fpdus_received", 1}, {"bytes_received", framed(kTagged, 0)}}));
+}
+TEST(CountersOfAStreamThatOpens, CountAnOpenerWithoutContentAsAnFpduToo) {
+  StreamPair pair(true, kFpduSizeMax, 4, Rtr::kSend);
+  Buffer opener(framed(0, 0));
+  test::fix_crc(opener);
+  ASSERT_TRUE(test::receive(pair.responder, opener));
+  EXPECT_EQ(difference({}, pair.responder.counters()),
+            (Counts{{"fpdus_received", 1}, {"bytes_received", opener.size()}}));
 }
 
 // The Request's own payload of 28 bytes is none of the upper layer's.
