@@ -157,7 +157,9 @@ void mount_export(MountSettings& settings) {
   std::unique_ptr<Background> background;
   if (!settings.stays) background = std::make_unique<Background>();
   Interrupt interrupt("rpcrdma: interrupted, nothing is mounted\n", kFailed);
-  const auto server = mount(settings.client, settings.nfs, settings.url);
+  // Without the end of a command: the kernel may be in the middle of something when this one ends.
+  const std::unique_ptr<nfs::Mounted> server(
+      mount(settings.client, settings.nfs, settings.url).release());
   mounts::SessionOptions options;
   options.tree.time_outs = {words.file_min, words.file_max, words.directory_min,
                             words.directory_max};

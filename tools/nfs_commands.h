@@ -42,8 +42,13 @@ void remove_from_export(ClientSettings& client, const NfsSettings& settings, boo
 // Ends the command if the text is no URL, or nothing answers there. Calls are those of this
 // process's user and groups.
 nfs::NfsUrl parsed_nfs_url(const std::string& text);
-std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
-                                    const std::string& url);
+// Logs out at the end of a command that went well: its security contexts are of no more use.
+struct LogOut {
+  void operator()(nfs::Mounted* mounted) const;
+};
+using MountedForCommand = std::unique_ptr<nfs::Mounted, LogOut>;
+MountedForCommand mount(ClientSettings& client, const NfsSettings& settings,
+                        const std::string& url);
 // Returns the credential of this process's user; the host's name is borrowed.
 AuthSys own_credential(std::string_view host);
 // Adds to the error of a call of another program, which the server does not have, that the server

@@ -84,7 +84,7 @@ bool is_directory(nfs::Mounted& server) {
   return node.attributes.type == nfs3::ftype3::NF3DIR;
 }
 
-std::unique_ptr<nfs::Mounted> mount_target(CopySettings& settings, const std::string& target) {
+MountedForCommand mount_target(CopySettings& settings, const std::string& target) {
   auto server = mount(settings.client, settings.nfs, target);
   if (target.ends_with('/') && !server->path().empty() && !is_directory(*server)) {
     fail(kFailed, server->path() + ": it is no directory");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <vector>
 
 #include "blob.h"
@@ -118,8 +119,14 @@ nfs::NfsUrl parsed_nfs_url(const std::string& text) {
   return *url;
 }
 
-std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& settings,
-                                    const std::string& url) {
+void LogOut::operator()(nfs::Mounted* mounted) const {
+  // One that failed may have calls under way.
+  if (std::uncaught_exceptions() == 0) mounted->connections().log_out();
+  delete mounted;
+}
+
+MountedForCommand mount(ClientSettings& client, const NfsSettings& settings,
+                        const std::string& url) {
   const nfs::NfsUrl parsed = parsed_nfs_url(url);
   refuse_idle_options(client, settings, parsed);
   std::array<char, 256> host{};
@@ -137,7 +144,7 @@ std::unique_ptr<nfs::Mounted> mount(ClientSettings& client, const NfsSettings& s
     if (client.is_verbose && first != nullptr && (!has_more || first->connection().terms)) {
       say(terms_text(*first));
     }
-    return std::move(*opened);
+    return MountedForCommand(opened->release());
   }
   const nfs::Failure& why = opened.error();
   if (why.error && why.error->code == Errc::kBadUrl) fail(kUsage, why.message());

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`rpcrdma serve --nfs DIR:sec=...` and clients with --sec, in a realm of the test's own."""
+import json
 import os
 import pathlib
 import re
@@ -75,6 +76,15 @@ class NfsKrb5Test(CommandFixture):
         nobodies = [line for line in log.splitlines() if "is mapped to nobody (uid 65534) in /data" in line]
         self.assertEqual(len(nobodies), 1, "a line for each principal, and not for each call")
         self.assertRegex(nobodies[0], f" info security: .* calls as {STRANGER}@")
+
+    def test_command_that_went_well_leaves_no_context_with_the_server(self):
+        socket = self.root / "stat.sock"
+        for url in self.serve_exports("sec=krb5p", "--stat-socket", str(socket)):
+            for words in (("ls", url), ("cp", __file__, f"{url}/copy"), ("rm", f"{url}/copy")):
+                done = run(words[0], "--sec", "krb5p", *words[1:])
+                self.assertEqual(done.returncode, 0, done.stderr)
+        counted = json.loads(run("stat", "--json", socket).stdout)
+        self.assertEqual(counted["security_contexts"], 0)
 
     def test_says_which_flavors_an_export_takes(self):
         for url in self.serve_exports("sec=krb5i:krb5p"):

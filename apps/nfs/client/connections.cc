@@ -43,6 +43,12 @@ Connections::~Connections() {
   }
 }
 
+void Connections::log_out() {
+  for (Connection& each : all_) {
+    if (each.state_ == State::kUp && each.client_->connected()) each.client_->identity().log_out();
+  }
+}
+
 rpcrdma::ClientOptions Connections::client_options() const {
   rpcrdma::ClientOptions options = options_.client;
   options.reconnect.enabled = may_go_on();

@@ -123,6 +123,10 @@ class Connections {
   // Waits for several at once.
   static void wait(const std::vector<Connections*>& any, std::optional<Clock::time_point> until);
 
+  // Has each server that is up forget the security context of its connection (RFC 2203 §5.4), which
+  // it would keep until the ticket ends; none without RPCSEC_GSS. For the end, when no call is
+  // under way; blocks for 5 s at most each.
+  void log_out();
   std::size_t up_count() const noexcept;
   bool is_any_up() const noexcept { return up_count() > 0; }
   // More than one, or one that is made again.
