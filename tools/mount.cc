@@ -157,7 +157,7 @@ void mount_export(MountSettings& settings) {
   std::unique_ptr<Background> background;
   if (!settings.stays) background = std::make_unique<Background>();
   Interrupt interrupt("rpcrdma: interrupted, nothing is mounted\n", kFailed);
-  // Without the end of a command: the kernel may be in the middle of something when this one ends.
+  // A mount does not log out: the kernel may be in the middle of something when it ends.
   const std::unique_ptr<nfs::Mounted> server(
       mount(settings.client, settings.nfs, settings.url).release());
   mounts::SessionOptions options;

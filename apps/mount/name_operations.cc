@@ -384,9 +384,9 @@ Task<Outcome<void>> NameOperations::put_aside(Hold parent, Hold file, std::strin
   tree_.names().drop(parent->id, name);
   NodeTable::drop_name(*file, parent->id, name);
   file->attributes.expire();
+  if (file->our_name.empty()) ++parent->names_of_ours;  // else it had another one there
   file->our_name = ours;
   file->our_directory = parent->id;
-  ++parent->names_of_ours;
   co_return Outcome<void>();
 }
 

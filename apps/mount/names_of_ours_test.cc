@@ -67,6 +67,15 @@ TEST_F(NameOfOurs, IsNoReasonToRemoveADirectoryThatHasOtherFiles) {
   EXPECT_TRUE(fs::exists(folder() / "of-another-client"));
 }
 
+TEST_F(NameOfOurs, IsCountedOnceWhenItIsRemovedItself) {
+  const FileId file = removed_while_open();
+  const std::string ours = fs::directory_iterator(folder())->path().filename();
+  EXPECT_TRUE(mount_.run(mount_.names->remove(mount_.look_up("d"), ours, {})));
+  mount_.run(mount_.files->release(file));
+  EXPECT_EQ(directory_->names_of_ours, 0U);
+  EXPECT_EQ(remove_directory(), 0);
+}
+
 TEST_F(NameOfOurs, IsCountedInItsDirectoryUntilItHasGone) {
   const FileId file = removed_while_open();
   EXPECT_EQ(directory_->names_of_ours, 1U);

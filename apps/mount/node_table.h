@@ -60,7 +60,7 @@ struct Node {
   // A name of ours, which the file has until its last close, and its directory; empty: none.
   std::string our_name;
   NodeId our_directory{};
-  std::uint32_t names_of_ours = 0;  // of a directory: files there that have such a name now
+  std::uint32_t names_of_ours = 0;  // counts the files of a directory that have such a name
 };
 
 class NodeTable {
