@@ -276,7 +276,7 @@ def main():
     parser.add_argument("--files", metavar="DIR", help="where the served files lie (default: the system's folder for such)")
     parser.add_argument("--only", action="append", metavar="LOAD", choices=[kind.name for kind in soak_loads.ALL],
                         help="this load alone; several times for several: %(choices)s")
-    parser.add_argument("--seed", type=int, help="of sizes and times (default: drawn, and printed)")
+    parser.add_argument("--seed", type=int, help="decides sizes and times (default: drawn, and printed)")
     options = parser.parse_args()
     options.command = str(pathlib.Path(options.command).resolve())
     if not os.access(options.command, os.X_OK):
@@ -288,7 +288,7 @@ def main():
         parser.error("it takes root, for namespaces and mounts of its own")
     if "RPCRDMA_SOAK_INSIDE" not in os.environ:
         options.out.mkdir(parents=True, exist_ok=True)
-        inside = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "sh", "-c",
+        inside = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
                   'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"', "soak", sys.executable, *sys.argv]
         os.execvpe("unshare", inside, {**os.environ, "RPCRDMA_SOAK_INSIDE": "1"})
     return soak(options)

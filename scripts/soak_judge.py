@@ -6,11 +6,11 @@ import statistics
 
 import svg_plot
 
-# What each sample has, and by how much it may grow: a part of what it was, and so much besides.
+# Names the figures of a sample, and by how much each may grow: a part of what it was, and so much besides.
 KIB = "KiB"
 SERIES = {"resident": (0.05, 8192, KIB), "descriptors": (0, 6, ""), "threads": (0, 1, ""), "contexts": (0, 8, ""),
-          "handles": (0, 6, ""), "memory_lent": (0, 0, KIB)}
-# Of a build with a sanitizer, whose own tables grow: resident memory alone has more room.
+          "handles": (0, 6, ""), "memory_lent": (0, 4096, KIB)}
+# A build with a sanitizer has tables that grow: its resident memory alone has more room.
 SANITIZED = {"resident": (0.25, 65536, KIB)}
 WARM_UP = 0.25  # of a run, before which nothing is judged
 SAMPLES_MIN = 12  # of what is judged
@@ -72,8 +72,11 @@ class Book:
         self.path = path
         self.rows = []
         if path.is_file():
+            text = path.read_text()
+            if text and not text.endswith("\n"):
+                path.write_text(text[:text.rfind("\n") + 1])  # a full disk has cut the last row
             with open(path, newline="") as file:
-                self.rows = [self._parsed(row) for row in csv.DictReader(file) if None not in row.values()]
+                self.rows = [self._parsed(row) for row in csv.DictReader(file)]
         self.run = 1 + max((row["run"] for row in self.rows), default=0)
 
     @staticmethod
@@ -84,7 +87,7 @@ class Book:
     def add(self, process, seconds, values):
         row = {"run": self.run, "process": process, "seconds": round(seconds, 1), **values}
         self.rows.append(row)
-        is_new = not self.path.is_file()
+        is_new = not self.path.is_file() or self.path.stat().st_size == 0
         with open(self.path, "a", newline="") as file:
             writer = csv.DictWriter(file, self.COLUMNS)
             if is_new:

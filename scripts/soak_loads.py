@@ -37,13 +37,14 @@ class Load:
     def run(self, end):
         """Has turns until the event `end`; a turn that fails is noted, and the next one begins."""
         while not end.wait(self.pause_s):
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(parents=True)
             try:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                self.folder.mkdir(parents=True)
                 self.turn()
-            except (Wrong, OSError, subprocess.SubprocessError) as error:
+            except Exception as error:  # of any kind: a load that ends early would count as good
                 if not end.is_set():
-                    self.findings.append(f"{self.name}, turn {self.turns}: {error}")
+                    self.findings.append(f"{self.name}, turn {self.turns}: {error!r}" if not isinstance(error, Wrong)
+                                         else f"{self.name}, turn {self.turns}: {error}")
                     end.wait(1)
             self.turns += 1
         self.finish()

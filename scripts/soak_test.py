@@ -12,6 +12,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE))
+import soak  # noqa: E402, F401
 import soak_judge  # noqa: E402
 import soak_loads  # noqa: E402
 
@@ -79,7 +80,10 @@ class Kept(unittest.TestCase):
         soak_judge.Book(self.path).add("server", 5, {"resident": 100, "descriptors": 7, "threads": 2})
         with open(self.path, "a") as file:
             file.write("1,server")
-        self.assertEqual(len(soak_judge.Book(self.path).rows), 1)
+        again = soak_judge.Book(self.path)
+        self.assertEqual(len(again.rows), 1)
+        again.add("server", 10, {"resident": 100, "descriptors": 7, "threads": 2})
+        self.assertEqual(len(soak_judge.Book(self.path).rows), 2)
 
     def test_picture_has_a_curve_of_each_process_within_its_frame(self):
         book = soak_judge.Book(self.path)
