@@ -62,7 +62,8 @@ class Bench:
                                   "--nfs-tcp-port", "0", "--provider", "siwarp", "--crc", "off", "--handle-key", work / "key")
         url = next(word for word in line.split() if word.startswith("nfs+rdma"))
         # way: (what copies down, what copies up, the server's process)
-        self.ways = {"cp": (["cp", self.served / "large", self.local / "copy"], ["cp", self.local / "large", self.served / "copy"], None)}
+        self.ways = {"cp": (["cp", "--reflink=never", self.served / "large", self.local / "copy"],
+                            ["cp", "--reflink=never", self.local / "large", self.served / "copy"], None)}
         for crc in ("on", "off"):
             copy = [self.command, "cp", "--provider", "siwarp", "--crc", crc]
             self.ways[f"rpcrdma cp, CRC {crc}"] = ([*copy, f"{url}/large", self.local / "copy"],
@@ -91,6 +92,8 @@ class Bench:
         self.stack.callback(daemon.terminate)
         pause = threading.Event()
         while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
+            if daemon.poll() is not None:
+                sys.exit(f"copy_bench: rsync --daemon ended with {daemon.returncode}")
             pause.wait(0.02)
         url = f"rsync://127.0.0.1:{port}/data"
         self.ways["rsync -W"] = (["rsync", "-W", "--inplace", f"{url}/large", self.local / "copy"],
@@ -135,8 +138,8 @@ def measure(options, work, stack):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binaries", metavar="BIN_DIRECTORY", help="the folder of an optimised rpcrdma, such as build/bin")
-    parser.add_argument("--turns", type=int, default=5, help="of each way (default: 5)")
-    parser.add_argument("--size", type=int, default=1024, metavar="MIB", help="of the file (default: 1024)")
+    parser.add_argument("--turns", type=int, default=5, help="how often each way runs (default: 5)")
+    parser.add_argument("--size", type=int, default=1024, metavar="MIB", help="the size of the file (default: 1024)")
     parser.add_argument("--folder", help="where all files lie; three times the size has to fit (default: the system's for such)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rpcrdma-copy.", dir=options.folder) as folder, contextlib.ExitStack() as stack:

@@ -1,5 +1,5 @@
 // Client and server count calls in each form (RFC 8166 §3.5), errors and connections. All counters
-// of both sides are compared, so that one which moves without cause is seen as well.
+// of both sides are compared where a call has few, so that one which moves without cause is seen.
 #include <gtest/gtest.h>
 
 #include <cstdint>
