@@ -1,19 +1,23 @@
 // Client and server count calls in each form (RFC 8166 §3.5), errors and connections. All counters
 // of both sides are compared where a call has few, so that one which moves without cause is seen.
+#include "rpcrdma/counters.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <vector>
 
+#include "rpc/call/connecting_client.h"
 #include "rpcrdma/statistics.h"
 #include "support/rpc_fixture.h"
 
 namespace rpcrdma::test {
 namespace {
 
-// Those that are not 0, without what the provider alone decides: bytes on the wire and payload are
+// Returns those that are not 0, without what the provider alone decides: bytes on the wire are
 // compared by tests/conformance and with each other below.
 using Counts = std::map<std::string_view, std::uint64_t>;
 Counts difference(const TransferCounters& before, const TransferCounters& after) {
