@@ -56,6 +56,13 @@ class CountersOfCalls : public ::testing::Test {
       return pair.server->counters().calls >= calls && pair.server->memory_in_use() == 0;
     }));
   }
+  // Offers room for 10,000 bytes by a Reply chunk, and asks for so many.
+  void produce(std::uint32_t size) {
+    call(TestService::kProduce, [size](Call& call) {
+      call.arguments().xdr().u32(size);
+      call.expect_results(10'008);
+    });
+  }
   static void read(std::uint32_t procedure, Reply& reply) {
     switch (procedure) {
       case TestService::kEcho:
@@ -142,10 +149,7 @@ TEST_F(CountersOfCalls, CountALongCallAsReadWithoutAReadChunkOfItsOwn) {
 }
 
 TEST_F(CountersOfCalls, CountAReplyChunkThatIsUsedAsALongReply) {
-  call(TestService::kProduce, [&](Call& call) {
-    call.arguments().xdr().u32(10'000);
-    call.expect_results(10'008);
-  });
+  produce(10'000);
   EXPECT_EQ(by_client().at("reply_chunks"), 1U);
   EXPECT_EQ(by_client().at("long_replies"), 1U);
   EXPECT_EQ(by_server().at("reply_chunks"), 1U);
@@ -154,10 +158,7 @@ TEST_F(CountersOfCalls, CountAReplyChunkThatIsUsedAsALongReply) {
 }
 
 TEST_F(CountersOfCalls, CountAReplyChunkThatIsNotUsedWhereItIsOfferedAlone) {
-  call(TestService::kProduce, [&](Call& call) {
-    call.arguments().xdr().u32(10);
-    call.expect_results(10'008);
-  });
+  produce(10);
   EXPECT_EQ(by_client().at("reply_chunks"), 1U);
   EXPECT_EQ(by_client().count("long_replies"), 0U);
   EXPECT_EQ(by_server().count("reply_chunks"), 0U);
