@@ -12,16 +12,19 @@ configuration again with other exports. Each byte that comes back is compared.
 Every 5 seconds it notes resident memory, descriptors, threads, security contexts and handles. It exits 1 if a load found anything
 wrong, a process ended, the server's own errors say so (the build may have a sanitizer), or a figure grows behind the warm-up of
 a quarter of the run: from the half in which it warmed up to the last one, memory by 5 % and 8 MiB at most, the others by a few.
+It exits 2 if it could not start.
 
 DIR keeps samples.csv, soak.svg (all runs in a row), soak.json (what all runs have done) and the server's log; another run in the
 same DIR goes on from them. It takes root, a network and a mount namespace of its own, rpcbind (scripts/setup.sh check) and,
-for Kerberos, MIT's KDC; it says what it leaves out. Ctrl-C ends it early, with a verdict on what there is.
+for Kerberos, MIT's KDC; it says what it leaves out. Ctrl-C and SIGTERM end it early, with a verdict on what there is; the second
+one ends it at once.
 """
 import argparse
 import json
 import os
 import pathlib
 import random
+import select
 import shutil
 import signal
 import subprocess
@@ -63,9 +66,9 @@ class Place:
         self.server = subprocess.Popen([self.command, "serve", "--config", self.configuration, "--json"], stdout=subprocess.PIPE,
                                        stderr=self.log, text=True, env=environment, preexec_fn=soak_loads.die_with_parent)
         self.watched["server"] = self.server.pid
-        line = self.server.stdout.readline()
+        line = soak_loads.first_line(self.server.stdout)
         if not line.startswith("ready"):
-            sys.exit(f"soak: the server did not start; see {self.out}/server.log")
+            raise soak_loads.CannotStart(f"the server did not start; see {self.out}/server.log")
         for url in line.split()[1:]:
             name = "secure" if url.endswith("/secure") else url.split(":")[0]
             self.urls.setdefault(name, url)
@@ -113,7 +116,10 @@ class Place:
             if name == "server" and (stats := self.stats()):
                 values |= {"contexts": stats["security_contexts"], "memory_lent": stats["memory_in_use_bytes"] // 1024,
                            "handles": handles_of(pid, self.root)}
-            book.add(name, seconds, values)
+            try:
+                book.add(name, seconds, values)
+            except OSError as error:
+                findings.append(f"samples.csv: {error}")
         return findings
 
     def stop(self):
@@ -153,12 +159,14 @@ def start_rpcbind():
     """Returns Debian's rpcbind, which has this namespace for itself, when it answers."""
     program = shutil.which("rpcbind", path=PATH)
     if program is None:
-        sys.exit("soak: rpcbind is not there: apt-get install rpcbind, or scripts/setup.sh check")
+        raise soak_loads.CannotStart("rpcbind is not there: apt-get install rpcbind, or scripts/setup.sh check")
     daemon = subprocess.Popen([program, "-f"], preexec_fn=soak_loads.die_with_parent)
-    pause = threading.Event()
+    pause, started = threading.Event(), time.monotonic()
     while not os.path.exists("/run/rpcbind.sock"):
         if daemon.poll() is not None:
-            sys.exit(f"soak: rpcbind ended with {daemon.returncode}")
+            raise soak_loads.CannotStart(f"rpcbind ended with {daemon.returncode}")
+        if time.monotonic() - started > soak_loads.START_S:
+            raise soak_loads.CannotStart(f"rpcbind has made no socket within {soak_loads.START_S} s")
         pause.wait(0.05)
     return daemon
 
@@ -189,26 +197,27 @@ def tell_news(loads):
     return len(news)
 
 
-def watch(place, book, loads, seconds):
-    """Samples until the time is over, somebody interrupts, or the server has gone; returns findings."""
+def watch(place, book, loads, seconds, interruption):
+    """Samples until the time is over, `interruption` can be read, or the server has gone; returns findings."""
     started = time.monotonic()
     findings, spoken, told = [], 0.0, 0
-    pause = threading.Event()
-    try:
-        while (passed := time.monotonic() - started) < seconds:
-            findings += place.sample(book, passed)
-            if "server" not in place.watched:
-                break
-            told += tell_news(loads)
-            if passed - spoken >= 60 or spoken == 0:
-                spoken = max(passed, 0.001)
-                turns = " ".join(f"{load.name} {load.turns}" for load in loads)
-                resident = book.samples("server")[-1]["resident"] // 1024
-                print(f"soak: {passed / 60:.0f} of {seconds / 60:.0f} minutes, server {resident:.0f} MiB, {told} wrong; {turns}",
-                      flush=True)
-            pause.wait(max(0.0, SAMPLE_S - (time.monotonic() - started - passed)))
-    except KeyboardInterrupt:
-        print("soak: interrupted; the verdict is on what there is", flush=True)
+    while (passed := time.monotonic() - started) < seconds:
+        fresh = place.sample(book, passed)
+        print("".join(f"soak: {finding}\n" for finding in fresh), end="", flush=True)
+        findings += fresh
+        if "server" not in place.watched:
+            break
+        told += len(fresh) + tell_news(loads)
+        if passed - spoken >= 60 or spoken == 0:
+            spoken = max(passed, 0.001)
+            turns = " ".join(f"{load.name} {load.turns}" for load in loads)
+            resident = book.samples("server")[-1]["resident"] // 1024 if book.samples("server") else 0
+            print(f"soak: {passed / 60:.0f} of {seconds / 60:.0f} minutes, server {resident:.0f} MiB, {told} wrong; {turns}",
+                  flush=True)
+        pause = max(0.0, SAMPLE_S - (time.monotonic() - started - passed))
+        if select.select([interruption], [], [], pause)[0]:
+            print("soak: interrupted; the verdict is on what there is", flush=True)
+            break
     return findings
 
 
@@ -229,7 +238,7 @@ def add_to_record(path, run):
     return record["all_runs"]
 
 
-def soak(options):
+def soak(options, interruption):
     book = soak_judge.Book(options.out / "samples.csv")
     seed = options.seed if options.seed is not None else random.randrange(1 << 32)
     print(f"soak: run {book.run} in {options.out}, seed {seed}", flush=True)
@@ -238,7 +247,7 @@ def soak(options):
         place = Place(options, pathlib.Path(folder))
         loads, end, threads = start_loads(place, options.only, seed)
         started = time.monotonic()
-        findings = watch(place, book, loads, options.minutes * 60)
+        findings = watch(place, book, loads, options.minutes * 60, interruption)
         minutes = (time.monotonic() - started) / 60
         end.set()
         for load, thread in zip(loads, threads):
@@ -267,6 +276,28 @@ def soak(options):
     return 1 if findings else 0
 
 
+def run_apart():
+    """Runs this program once more, in namespaces of its own; returns its exit code. unshare takes no notice of signals: the end
+    of a pipe tells the one inside to finish, also where this process is killed."""
+    told, end = os.pipe()
+    inside = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+              'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"', "soak", sys.executable, *sys.argv]
+    process = subprocess.Popen(inside, env={**os.environ, "RPCRDMA_SOAK_INSIDE": str(told)}, pass_fds=[told],
+                               start_new_session=True)
+    os.close(told)
+    ends = [end]
+
+    def interrupt(_number, _frame):
+        if ends:
+            os.close(ends.pop())
+        else:
+            process.kill()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    return process.wait()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, required=True, help="how long the loads run")
@@ -286,12 +317,15 @@ def main():
     options.programs, options.out = options.programs.resolve(), options.out.resolve()
     if os.geteuid() != 0:
         parser.error("it takes root, for namespaces and mounts of its own")
-    if "RPCRDMA_SOAK_INSIDE" not in os.environ:
+    interruption = os.environ.pop("RPCRDMA_SOAK_INSIDE", None)
+    if interruption is None:
         options.out.mkdir(parents=True, exist_ok=True)
-        inside = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
-                  'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"', "soak", sys.executable, *sys.argv]
-        os.execvpe("unshare", inside, {**os.environ, "RPCRDMA_SOAK_INSIDE": "1"})
-    return soak(options)
+        return run_apart()
+    try:
+        return soak(options, int(interruption))
+    except soak_loads.CannotStart as reason:
+        print(f"soak: {reason}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import filecmp
 import os
 import pathlib
 import random
+import select
 import shutil
 import signal
 import socket
@@ -13,10 +14,22 @@ import subprocess
 import threading
 
 TURN_S = 180  # the longest that a command may take, on a machine that is busy with everything else
+START_S = 60  # until a program says that it is ready
 
 
 class Wrong(Exception):
     """Says what a turn found."""
+
+
+class CannotStart(Exception):
+    """Says why there is nothing to try."""
+
+
+def first_line(stream):
+    """Returns the first line of what a program prints, or raises CannotStart if it prints none for long."""
+    if not select.select([stream], [], [], START_S)[0]:
+        raise CannotStart(f"a program has said nothing for {START_S} s, not even that it is ready")
+    return stream.readline()
 
 
 def die_with_parent():
@@ -131,6 +144,9 @@ class Nfs(Load):
 
     def copy(self, to, *options, environment=None):
         tree = self.tree()
+        # A turn that did not end well leaves both, and to copy a folder onto one puts it inside.
+        to = f"{to}-{self.turns}"
+        shutil.rmtree(self.folder / "back", ignore_errors=True)
         self.command("cp", "-r", *options, tree, to, environment=environment)
         self.command("cp", "-r", *options, to, self.folder / "back", environment=environment)
         self.expect_same_tree(tree, self.folder / "back")
@@ -181,8 +197,9 @@ class Relay:
             while True:
                 client, _ = self.socket.accept()
                 server = socket.create_connection(("127.0.0.1", self.target))
-                # One connection in three lasts: else a large file would never be whole.
-                left = [self.chance.randrange(1, 4 << 20) if self.chance.random() < 0.66 else 1 << 40]
+                # One connection in three lasts: else a large file would never be whole. None is cut while it is made:
+                # a command says so and ends, when it happens to its first one.
+                left = [self.chance.randrange(4 << 10, 4 << 20) if self.chance.random() < 0.66 else 1 << 40]
                 for one, other in ((client, server), (server, client)):
                     threading.Thread(target=self._pass, args=(one, other, left), daemon=True).start()
 
@@ -232,8 +249,8 @@ class Mount(Load):
         self.at.mkdir()
         self.process = subprocess.Popen([place.command, "mount", place.urls["nfs+rdma"], self.at, "-f"],
                                         stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
-        if not (line := self.process.stderr.readline()).startswith("ready"):
-            raise Wrong(f"`rpcrdma mount` says: {line}")
+        if not (line := first_line(self.process.stderr)).startswith("ready"):
+            raise CannotStart(f"`rpcrdma mount` says: {line}")
         place.watched["mount"] = self.process.pid
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
