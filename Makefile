@@ -87,6 +87,8 @@ abi: setup
 	@scripts/setup.sh abi
 	@scripts/abi.sh
 
+# Commands look for leaks here, too: tools/leak_check.cc.
+check-all: export ASAN_OPTIONS = detect_leaks=1
 check-all: check check-tsan check-release abi
 
 # The simulation runner, optimised: a campaign, or the seed of a failure step by step (docs/testing.md).
