@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -192,6 +193,31 @@ class RpcbindTest(unittest.TestCase):
         listed = subprocess.run([RPCINFO], capture_output=True, text=True, timeout=BOUND_S, check=True).stdout
         self.assertNotIn("100003", listed)
         self.assertNotIn("100021", listed)
+
+    @staticmethod
+    def register_lock_manager(port):
+        """Sets (100021, 4, TCP, port) by version 2 of the port mapper, as the kernel's lock manager does (RFC 1833 §3)."""
+        call = struct.pack(">10I", 1, 0, 2, 100000, 2, 1, 0, 0, 0, 0) + struct.pack(">4I", 100021, 4, socket.IPPROTO_TCP, port)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            asking.bind(("127.0.0.1", 1023))  # one of root's
+            asking.settimeout(BOUND_S)
+            asking.sendto(call, ("127.0.0.1", 111))
+            reply = asking.recv(100)
+        assert reply == struct.pack(">7I", 1, 1, 0, 0, 0, 0, 1), reply
+
+    def test_lock_manager_and_nfs_server_of_this_machine_stay(self):
+        exported = self.root / "exported"
+        exported.mkdir()
+        with socket.create_server(("127.0.0.1", 0)) as locks, socket.create_server(("127.0.0.1", 2049)):
+            self.register_lock_manager(locks.getsockname()[1])
+            for more, line in ((["--nfs-tcp-port", "0"], "; clients have to mount with nolock"),
+                               ([], "; Linux cannot mount without MOUNT by TCP: name another port with --nfs-tcp-port")):
+                server = subprocess.Popen([COMMAND, "serve", "--nfs", exported, "--port", "0", "--listen", "127.0.0.1", "--rpcbind",
+                                           "--handle-key", self.root / "key", "--provider", "siwarp", "--log-level", "warning", *more],
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.servers.append(server)
+                self.assertTrue(server.stdout.readline().startswith("ready"))
+                self.assertRegex(self.stop(server), f"(?m)^\\S+ warning (serve|rpcbind): .*{line}$")
 
     def test_server_on_the_loopback_is_not_found_from_outside(self):
         self.serve("--rpcbind", "--listen", "127.0.0.1")
