@@ -15,17 +15,39 @@
 cmake_policy(PUSH)
 cmake_policy(SET CMP0116 NEW)
 
+# A project that has this one in its tree does not see the variable.
+set_property(GLOBAL PROPERTY rpcrdma_version "${rpcrdma_VERSION}")
+
+# Ends the configuration unless RPCRDMA_GEN runs here and is of this library's version, whose headers its code includes.
+function(rpcrdma_check_generator)
+  get_property(version GLOBAL PROPERTY rpcrdma_version)
+  set(output "it does not run here")
+  if(EXISTS "${RPCRDMA_GEN}")
+    execute_process(COMMAND "${RPCRDMA_GEN}" --version OUTPUT_VARIABLE output OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
+  if(NOT output STREQUAL "rpcrdma-gen ${version}")
+    message(FATAL_ERROR "RPCRDMA_GEN is ${RPCRDMA_GEN}, which should be the rpcrdma-gen ${version} of this machine; "
+                        "asked for its version: ${output}")
+  endif()
+endfunction()
+
 # Sets `command` to what runs rpcrdma-gen on this machine, empty if nothing does, and `needed` to the target or file that has
 # to be made before.
 function(rpcrdma_generator command needed)
   set(found "")
-  if(RPCRDMA_GEN)
-    set(found "${RPCRDMA_GEN}")
-  elseif(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+  set(words "")
+  if(NOT RPCRDMA_GEN AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR))
     if(TARGET rpcrdma::gen)
-      set(found rpcrdma::gen)  # CMake puts the emulator in front
+      get_target_property(is_installed rpcrdma::gen IMPORTED)
+      set(found rpcrdma::gen)
+      set(words rpcrdma::gen)
+      # In front of a program of the same tree CMake puts the emulator itself.
+      if(is_installed AND CMAKE_CROSSCOMPILING)
+        set(words ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:rpcrdma::gen>)
+      endif()
     endif()
   else()
+    # It also takes a path on the command line for one in the folder where CMake runs.
     find_program(RPCRDMA_GEN rpcrdma-gen NO_CMAKE_FIND_ROOT_PATH
                  DOC "The rpcrdma-gen of this machine, for compiling for another architecture")
     if(NOT RPCRDMA_GEN)
@@ -33,9 +55,11 @@ function(rpcrdma_generator command needed)
                           "machine too, and set RPCRDMA_GEN to the path of its rpcrdma-gen; or install qemu-user, and set "
                           "CMAKE_CROSSCOMPILING_EMULATOR")
     endif()
+    rpcrdma_check_generator()
     set(found "${RPCRDMA_GEN}")
+    set(words "${RPCRDMA_GEN}")
   endif()
-  set(${command} "${found}" PARENT_SCOPE)
+  set(${command} "${words}" PARENT_SCOPE)
   set(${needed} "${found}" PARENT_SCOPE)
 endfunction()
 
