@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "engine/connection.h"
+#include "engine/counters_for_test.h"
 #include "engine/endpoint_for_test.h"
 #include "wire/v2/header.h"
 
@@ -478,6 +479,14 @@ TEST_F(ServerOfBoth, AnswersOptionsThatItDoesNotKnow) {
   EXPECT_FALSE(server.take_event<CallReceived>());
   EXPECT_EQ(server.engine.responder().calls_in_service(), 0U);
   EXPECT_EQ(server.receives_posted(), 8U);
+  // Behind the offer, and the characteristics that came with it.
+  EXPECT_EQ(counts(server), (Counts{{"calls_started", 1},
+                                    {"calls_ended", 1},
+                                    {"short_calls", 1},
+                                    {"short_replies", 1},
+                                    {"messages_received", 3},
+                                    {"options_received", 2},
+                                    {"err_option_sent", 1}}));
 }
 
 // A peer that sends many uses up Receives, and nothing else.
