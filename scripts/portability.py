@@ -175,6 +175,7 @@ def portable(target, arguments):
         ["ninja", "-C", build, "-k", "0", f"-j{arguments.jobs}", *(programs if arguments.only_tests else ["all"])],
         folder / "build.log", env)
     results = folder / "results.xml"
+    results.unlink(missing_ok=True)  # an earlier run's
     pattern = "^(" + "|".join(programs).replace("fuzz_replay", "fuzz_[a-z0-9_]+_replay") + ")(_[0-9]+)?$"
     log, passed = folder / "test.log", True
     if target in CROSS:

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -308,14 +309,21 @@ ClientOptions ClientSettings::client_options() {
   return options;
 }
 
-Expected<Client, Error> ClientSettings::connect() {
+void LogOutClient::operator()(Client* client) const {
+  // One that failed may have calls under way.
+  if (std::uncaught_exceptions() == 0 && client->connected()) client->identity().log_out();
+  delete client;
+}
+
+ClientForCommand ClientSettings::connect() {
   const ClientOptions options = client_options();
   check_scheme();
   look_url_up();
-  auto client = step_up ? blob::connect_and_step_up(url, options) : Client::connect(url, options);
-  if (!client && client.error().code == Errc::kBadUrl) fail(kUsage, client.error().message());
-  if (!client && client.error().code == Errc::kVersion) fail(client.error());
-  if (!client) fail(kNoConnection, client.error().message());
+  auto made = step_up ? blob::connect_and_step_up(url, options) : Client::connect(url, options);
+  if (!made && made.error().code == Errc::kBadUrl) fail(kUsage, made.error().message());
+  if (!made && made.error().code == Errc::kVersion) fail(made.error());
+  if (!made) fail(kNoConnection, made.error().message());
+  ClientForCommand client(new Client(std::move(*made)));
   if (!request.empty()) ask(*client);
   if (show_characteristics || is_verbose) {
     // The server says what it is in front of its next reply, whatever that is, and grants credits

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,12 @@ struct Exit {
   ExitCode code;
   std::string text{};  // as it was written to stderr, unless there were QuietFailures
 };
+
+// Logs out at the end of a command that went well: its security context is of no more use.
+struct LogOutClient {
+  void operator()(Client* client) const;
+};
+using ClientForCommand = std::unique_ptr<Client, LogOutClient>;
 
 // Settings of a connection that every subcommand takes.
 struct CommonOptions {
@@ -80,7 +87,8 @@ struct ClientSettings {
   // CommonOptions, and --verbose, which a command with kAlsoMore adds itself.
   void add_calls_to(Command& command, const char* timeout_help);
   ClientOptions client_options();
-  Expected<Client, Error> connect();
+  // Ends the command if nothing answers.
+  ClientForCommand connect();
 
  private:
   void ask(Client& client) const;

@@ -58,7 +58,7 @@ struct TransferSettings {
       bar.update(done, total);
     };
   }
-  Expected<Client, Error> connect() {
+  ClientForCommand connect() {
     client.common.connection.reduce = !no_reduce;
     transfer.more_time_to_sum = !client.has_timeout;
     return client.connect();

@@ -86,6 +86,18 @@ class NfsKrb5Test(CommandFixture):
         counted = json.loads(run("stat", "--json", socket).stdout)
         self.assertEqual(counted["security_contexts"], 0)
 
+    def test_commands_on_blobs_leave_no_context_either(self):
+        socket = self.root / "stat.sock"
+        self.serve_exports("sec=krb5p", "--stat-socket", str(socket), "--sec", "krb5p")
+        url = self.servers[0].url.replace("127.0.0.1", "localhost")
+        for words in (("put", url, __file__, "copy"), ("get", url, "copy", self.root / "back"), ("ls", url), ("rm", url, "copy"),
+                      ("ping", url, "--count", "2")):
+            done = run(words[0], "--sec", "krb5p", *words[1:])
+            self.assertEqual(done.returncode, 0, done.stderr)
+        counted = json.loads(run("stat", "--json", socket).stdout)
+        self.assertEqual(counted["security_contexts"], 0)
+        self.assertEqual((self.root / "back").read_bytes(), pathlib.Path(__file__).read_bytes())
+
     def test_says_which_flavors_an_export_takes(self):
         for url in self.serve_exports("sec=krb5i:krb5p"):
             for flavor in ("sys", "krb5"):
