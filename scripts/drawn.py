@@ -125,7 +125,7 @@ def draw(count, seed, names):
                 continue
             text = "\0".join((str(seed), str(name), operator, line.strip(), new.strip(), str(times)))
             place = hashlib.blake2b(text.encode()).digest()
-            by_operator[operator].append((place, (operator, name, number, line, new)))
+            by_operator[operator].append((place, (operator, name, number, line, new, times)))
     ordered = [[fault for _, fault in sorted(faults)] for faults in by_operator.values()]
     drawn = [fault for turn in itertools.zip_longest(*ordered) for fault in turn if fault]
     return drawn[:3 * count]  # some will not compile
@@ -133,10 +133,12 @@ def draw(count, seed, names):
 
 def random_fault(fault):
     """Returns (the line that is printed for a drawn fault, its file, {file: its text with the fault})."""
-    operator, name, number, old, new = fault
+    operator, name, number, old, new, times = fault
     lines = (ROOT / name).read_text().splitlines()
     lines[number] = new
-    return f"{name}:{number + 1}: {operator}: {old.strip()}  ->  {new.strip()}", name, {name: "\n".join(lines) + "\n"}
+    which = f" (number {times + 1})" if times > 0 else ""  # of those that read the same
+    where = f"{name}:{number + 1}: {operator}: {old.strip()}  ->  {new.strip()}{which}"
+    return where, name, {name: "\n".join(lines) + "\n"}
 
 
 # --- What became of them --------------------------------------------------------------------------
@@ -155,9 +157,10 @@ class Journal:
             path.unlink()
 
     def verdict(self, where):
-        """Returns the test that saw the fault, "build", "" if it survived these tests, or None if it is to be tried."""
+        """Returns the test that saw the fault, "build", "" if it survived these tests, or None if it is to be tried. What did
+        not compile may do so when the lines around it have changed."""
         state, by = self.known.get(self.without_line(where), ("", None))
-        return None if by == "" and state != self.state else by
+        return None if by in ("", "build") and state != self.state else by
 
     def add(self, where, by):
         with open(self.path, "a") as file:

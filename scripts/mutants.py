@@ -14,8 +14,8 @@ the row name, and fails where all of them pass: then the row proves nothing. The
 operators over all lines of engine, wire, iwarp, transport, rpc, gss, siwarp, tcp, apps/nfs and the public headers, and
 runs the unit, golden, conformance, system and seed tests until one fails. Faults that survive are listed: each wants a
 test, or a line with its reason in tests/mutants/no-effect.txt, after which it is drawn no more. What became of each is
-noted in build-mutants; --resume goes on from there, and tries a fault again only if it survived other code or tests than
-the tree has now. The third is for CI: it plants the faults of the table first, draws random ones then, ends when its time
+noted in build-mutants; --resume goes on from there, and tries one again only if it survived, or did not compile, in another state of
+the tree. The third is for CI: it plants the faults of the table first, draws random ones then, ends when its time
 is over, and lists what it had no time for.
 
 It works on a copy of the tree in build-mutants, so that nothing happens to yours. With --in-place the third form plants

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
@@ -464,6 +465,19 @@ class Resumed(InATree):
         self.journal("old").add(self.SURVIVOR, None)
         self.assertEqual(self.journal("old").verdict(self.SURVIVOR), "")
         self.assertIsNone(self.journal("new").verdict(self.SURVIVOR))
+        self.journal("old").add(self.SURVIVOR, "build")
+        self.assertEqual(self.journal("old").verdict(self.SURVIVOR), "build")
+        self.assertIsNone(self.journal("new").verdict(self.SURVIVOR))
+
+    def test_lines_that_read_the_same_have_a_verdict_each(self):
+        lines = ["  if (a < b) return;", "  if (a < b) return;"]
+        (self.root / "same.cc").write_text("\n".join(lines) + "\n")
+        faults = [fault for fault in drawn.faults_of("same.cc", enumerate(lines)) if fault[0] == "comparison"]
+        with unittest.mock.patch.object(drawn, "ROOT", self.root):
+            first, second = (drawn.random_fault((operator, "same.cc", *rest))[0] for operator, *rest in faults)
+        self.journal("old").add(first, "engine_test")
+        self.assertEqual(self.journal("old").verdict(first), "engine_test")
+        self.assertIsNone(self.journal("old").verdict(second))
 
     def test_half_a_line_of_a_run_that_was_killed_does_not_count(self):
         self.journal("old").add(self.SEEN, "engine_test")
