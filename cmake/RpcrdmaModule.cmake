@@ -124,12 +124,12 @@ if(RPCRDMA_SANITIZE)
   target_compile_options(rpcrdma_common_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(rpcrdma_common_flags INTERFACE -fsanitize=${RPCRDMA_SANITIZE})
 endif()
-# Tests insert into vectors of std::byte, where GCC 12 at -O2 sees overflows that are not there; the
-# library's own code is checked without this.
 if(CMAKE_SIZEOF_VOID_P EQUAL 4)
   # Tests draw sizes from random numbers of 64 bits, and move iterators by sizes. The code under test has no such conversions.
   target_compile_options(rpcrdma_test_flags INTERFACE -Wno-error=conversion -Wno-error=sign-conversion)
 endif()
+# Tests insert into vectors of std::byte, where GCC 12 at -O2 sees overflows that are not there; the library's own code is
+# checked without this.
 target_compile_options(rpcrdma_test_flags INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread>)
 

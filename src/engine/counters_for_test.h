@@ -52,7 +52,7 @@ inline constexpr auto kCounters = std::to_array<NamedCounter>({
 });
 static_assert(kCounters.size() * sizeof(std::uint64_t) == sizeof(Counters));
 
-// Has the counters that are not 0.
+// Has the counters that are not 0, by their names.
 using Counts = std::map<std::string_view, std::uint64_t>;
 inline Counts counts(const Endpoint& side) {
   Counts found;

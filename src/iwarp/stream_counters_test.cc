@@ -40,7 +40,7 @@ constexpr auto kCounters = std::to_array<NamedCounter>({
 });
 static_assert(kCounters.size() * sizeof(std::uint64_t) == sizeof(StreamCounters));
 
-// Those that are not 0.
+// Returns the counters that are not 0, by their names.
 using Counts = std::map<std::string_view, std::uint64_t>;
 Counts difference(const StreamCounters& before, const StreamCounters& after) {
   Counts found;
