@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measures an unchanged pair of rpcgen's over RDMA beside itself over TCP and beside a native pair, in turn in one run.
 
-usage: tirpc_bench.py COMMAND PROGRAMS [--rounds 5] [--seconds 1]
+usage: tirpc_bench.py COMMAND PROGRAMS [--rounds 5] [--seconds 1] [--cpu same|spread]
            COMMAND: an optimised rpcrdma; PROGRAMS: the folder of tirpc_blocks_server and tirpc_blocks_bench
 
 Runs in a network and a mount namespace of its own, which takes root. Each row has the medians of calls a second, and the medians
-of the rounds' ratios with their lower and upper quartiles. "native" is a client and a server of rpcrdma-gen's for the same .x file.
+of the rounds' ratios with their lower and upper quartiles. All processes are on one core, as those of `rpcrdma bench` and
+scripts/pair.py are, unless --cpu is "spread". "native" is a client and a server of rpcrdma-gen's for the same .x file.
 """
 import argparse
 import os
@@ -89,7 +90,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--cpu", choices=("same", "spread"), default="same", help="one core for all processes, or all cores")
     options = parser.parse_args()
+    if options.cpu == "same":
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the children inherit it
     if options.inside:
         return inside(options)
     return subprocess.run(["unshare", "-n", "-m", sys.executable, __file__, "--inside", *sys.argv[1:]], check=False).returncode
