@@ -399,6 +399,14 @@ Task<void> NameOperations::remove_renamed(Hold file, Who who) {
   note_gone(directory);
 }
 
+// The last close may have come while the server gave the file its name, when the file had none that
+// was to be removed. Where writes are under way, that close has not ended, and removes it.
+Task<void> NameOperations::remove_if_closed(Hold file, Who who) {
+  if (file->opened > 0 || file->our_name.empty()) co_return;
+  if (file->writes != nullptr && !file->writes->is_clean()) co_return;
+  co_await remove_renamed(std::move(file), who);
+}
+
 // A directory that the table had forgotten meanwhile begins at none.
 void NameOperations::note_gone(NodeId directory) {
   const Hold parent = tree_.nodes().find(directory);
@@ -411,7 +419,10 @@ Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who wh
   if (!found->node) co_return failed(ENOENT);
   Hold file = std::move(found->node);
   if (needs_name_of_ours(*file, *parent, name)) {
-    co_return co_await put_aside(std::move(parent), std::move(file), std::move(name), who);
+    Hold same = tree_.nodes().find(file->id);
+    auto aside = co_await put_aside(std::move(parent), std::move(file), std::move(name), who);
+    if (aside) co_await remove_if_closed(std::move(same), who);
+    co_return aside;
   }
   const NodeId directory = parent->id;
   auto removed = co_await remove_once(std::move(parent), name, who);
@@ -522,6 +533,7 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
                                new_name, target->fileid, without_end);
   }
   if (!renamed) co_return failed(renamed.error());
+  if (puts_aside) co_await remove_if_closed(tree_.nodes().find(target->id), who);
   if (target && !is_same) target->attributes.expire();
   source->attributes.expire();  // its ctime
   NodeTable::drop_name(*source, from_id, name);

@@ -71,6 +71,7 @@ class NameOperations {
   static bool needs_name_of_ours(const Node& file, const Node& parent, std::string_view name);
   // Renames a file that is open to a name of ours.
   Task<Outcome<void>> put_aside(Hold parent, Hold file, std::string name, Who who);
+  Task<void> remove_if_closed(Hold file, Who who);
   std::string name_of_ours(std::uint64_t fileid);
 
   Tree& tree_;

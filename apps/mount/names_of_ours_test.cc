@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
+#include <utility>
 
 #include "mount/mounted_for_test.h"
 
@@ -20,16 +22,37 @@ class NameOfOurs : public testing::Test {
     EXPECT_TRUE(mount_.run(mount_.names->make_directory(mount_.root(), "d", 0755, {})));
     directory_ = mount_.look_up("d");
   }
-  // Makes d/file, and removes it while it is open.
-  FileId removed_while_open() {
+  FileId open_file() {  // d/file
     auto made = mount_.run(mount_.names->create(mount_.look_up("d"), "file", 0644, true, {}));
     EXPECT_TRUE(made);
     auto opened = mount_.run(mount_.files->open(std::move(made->entry.node), O_RDWR, {}));
     EXPECT_TRUE(opened);
-    EXPECT_TRUE(mount_.run(mount_.names->remove(mount_.look_up("d"), "file", {})));
-    EXPECT_FALSE(fs::is_empty(folder())) << "it has a name of ours";
     return opened->id;
   }
+  // Makes d/file, and removes it while it is open.
+  FileId removed_while_open() {
+    const FileId file = open_file();
+    EXPECT_TRUE(mount_.run(mount_.names->remove(mount_.look_up("d"), "file", {})));
+    EXPECT_FALSE(fs::is_empty(folder())) << "it has a name of ours";
+    return file;
+  }
+  // Closes it as soon as the server has given it our name, which the client learns then.
+  // Begins a change of names, which waits for the server's reply then, has the file closed
+  // meanwhile, and sees the change to its end.
+  template <class Change>
+  void close_during(Change change, FileId file) {
+    bool is_over = false;
+    mount_.turns.begin(note_end(std::move(change), is_over));
+    EXPECT_FALSE(is_over);
+    mount_.run(mount_.files->release(file));
+    while (!is_over) mount_.run(pause());
+  }
+  template <class Change>
+  static Task<void> note_end(Change change, bool& is_over) {
+    EXPECT_TRUE(co_await std::move(change));
+    is_over = true;
+  }
+  Task<void> pause() { co_await mount_.turns.pause(std::chrono::milliseconds(1)); }
   Task<void> release_late(FileId file) {
     co_await mount_.turns.pause(std::chrono::milliseconds(20));
     co_await mount_.files->release(file);
@@ -50,6 +73,23 @@ TEST_F(NameOfOurs, DoesNotKeepItsDirectoryWhenTheCloseIsReportedLate) {
   mount_.turns.begin(release_late(file));
   EXPECT_EQ(remove_directory(), 0);
   EXPECT_FALSE(fs::exists(folder()));
+}
+
+TEST_F(NameOfOurs, GoesWhenTheLastCloseComesDuringTheRemoval) {
+  const FileId file = open_file();
+  close_during(mount_.names->remove(mount_.look_up("d"), "file", {}), file);
+  EXPECT_TRUE(fs::is_empty(folder()));
+  EXPECT_EQ(directory_->names_of_ours, 0U);
+}
+
+TEST_F(NameOfOurs, GoesWhenTheLastCloseComesWhileAnotherFileTakesItsName) {
+  // Made here, so that nobody asks the server for it first.
+  ASSERT_TRUE(mount_.run(mount_.names->create(mount_.look_up("d"), "other", 0644, true, {})));
+  const FileId file = open_file();
+  close_during(mount_.names->rename(mount_.look_up("d"), "other", mount_.look_up("d"), "file", {}),
+               file);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder()), {}), 1);
+  EXPECT_EQ(directory_->names_of_ours, 0U);
 }
 
 TEST_F(NameOfOurs, KeepsItsDirectoryAsLongAsAProgramHasTheFileOpen) {
