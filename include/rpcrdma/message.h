@@ -130,6 +130,8 @@ class RPCRDMA_EXPORT MessageReader {
   MessageReader(Bytes stream, std::size_t offset, std::span<const Placed> placed) noexcept;
 
   xdr::Reader& xdr() noexcept { return reader_; }
+  // Where the next byte of xdr() is in the unreduced message, bytes from its beginning.
+  std::uint64_t position() const noexcept { return position_base_ + reader_.position(); }
 
   // opaque<> that may have been placed by RDMA: a view of it, wherever it is. Its padding is
   // consumed whether the peer sent it or not. An item larger than its place, or than `size_max`,

@@ -300,7 +300,8 @@ struct ServerOptions {
   bool return_full_write_lists = false;
   // Replies of non-idempotent procedures (ProcedureTraits::is_idempotent) are remembered, up to
   // this number and this many bytes in total. A call that a client repeats is then executed at most
-  // once while the server lives, unless more of these calls than this came in between. 0: none.
+  // once while the server lives, unless more of these calls than this came in between. A call that
+  // its service has failed (CallContext::fail()) counts as not executed. 0: none.
   std::size_t reply_cache_entries = 4096;
   std::size_t reply_cache_bytes = 16U << 20U;
   // A peer that leaves all our RDMA Reads, Writes and Sends unfinished for this long is dropped, so

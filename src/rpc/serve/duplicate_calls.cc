@@ -1,5 +1,7 @@
 #include "rpc/serve/duplicate_calls.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/copy.h"
@@ -8,6 +10,24 @@ namespace rpcrdma::rpc {
 
 std::string host_of(std::string_view address) {
   return std::string(address.substr(0, address.rfind(':')));
+}
+
+std::uint64_t sum_of_arguments(Bytes stream, std::uint64_t position,
+                               std::span<const MessageReader::Placed> placed) noexcept {
+  constexpr std::array<std::byte, xdr::kWordSize> kPadding{};
+  RequestSum sum(0);
+  for (const MessageReader::Placed& item : placed) {
+    // The decoder refuses an item whose position is not where it belongs.
+    const std::uint64_t before = item.position > position ? item.position - position : 0;
+    const std::size_t size = std::min<std::uint64_t>(before, stream.size());
+    sum.add(stream.first(size));
+    sum.add(item.data);
+    sum.add(Bytes(kPadding).first(xdr::pad_size(item.data.size())));
+    stream = stream.subspan(size);
+    position += size + xdr::padded_memory(item.data.size());
+  }
+  sum.add(stream);
+  return sum.value();
 }
 
 // The XID and the RPC header are in the key by their parts, since a verifier may differ; the
@@ -22,10 +42,8 @@ DuplicateCalls::Next DuplicateCalls::begin(IncomingCall& call, std::string_view 
   const bool is_named = call.auth_.with != nullptr && call.auth_.call.identity;
   key.credential = ReplyCache::checksum(is_named ? *call.auth_.call.identity : credential.body,
                                         static_cast<std::uint32_t>(credential.flavor));
-  key.arguments = ReplyCache::checksum(call.arguments_.xdr().rest(), 0);
-  for (const MessageReader::Placed& item : placed) {
-    key.arguments = ReplyCache::checksum(item.data, key.arguments + item.position);
-  }
+  key.arguments =
+      sum_of_arguments(call.arguments_.xdr().rest(), call.arguments_.position(), placed);
   const ReplyCache::Begun begun = cache_.begin(key);
   switch (begun.found) {
     case ReplyCache::Found::kNew:

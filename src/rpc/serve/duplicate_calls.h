@@ -15,6 +15,12 @@ namespace rpcrdma::rpc {
 // Returns the host of "ADDR:PORT".
 std::string host_of(std::string_view address);
 
+// Returns a number of a call's arguments, the same whether its bulk items came in the message or by
+// chunks: over another connection they may come the other way. `stream` begins at `position` of the
+// whole message; `placed` are the items that are not in it.
+std::uint64_t sum_of_arguments(Bytes stream, std::uint64_t position,
+                               std::span<const MessageReader::Placed> placed) noexcept;
+
 // Does so for the calls of one connection.
 class DuplicateCalls {
  public:

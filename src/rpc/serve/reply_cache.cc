@@ -1,5 +1,6 @@
 #include "rpc/serve/reply_cache.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -27,18 +28,40 @@ std::uint64_t mix(std::uint64_t state, std::uint64_t word) noexcept {
 
 }  // namespace
 
-std::uint64_t ReplyCache::checksum(Bytes bytes, std::uint64_t seed) noexcept {
-  std::uint64_t state = mix(seed + 0x2545f4914f6cdd1dU, bytes.size());
-  const auto add = [&state, &bytes](std::size_t size) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data(), size);
-    state = mix(state, word) + 0x632be59bd9b4e019U;
+void RequestSum::add(Bytes bytes) noexcept {
+  size_ += bytes.size();
+  if (pending_size_ > 0) {
+    const std::size_t size = std::min(bytes.size(), sizeof(pending_) - pending_size_);
+    std::memcpy(pending_.data() + pending_size_, bytes.data(), size);
+    pending_size_ += size;
     bytes = bytes.subspan(size);
-  };
-  // With a constant size the copy is one load.
-  while (bytes.size() >= sizeof(std::uint64_t)) add(sizeof(std::uint64_t));
-  if (!bytes.empty()) add(bytes.size());
-  return state;
+    if (pending_size_ < sizeof(pending_)) return;
+    add_word(pending_.data());
+    pending_size_ = 0;
+  }
+  for (; bytes.size() >= sizeof(pending_); bytes = bytes.subspan(sizeof(pending_))) {
+    add_word(bytes.data());
+  }
+  if (!bytes.empty()) std::memcpy(pending_.data(), bytes.data(), bytes.size());
+  pending_size_ = bytes.size();
+}
+
+void RequestSum::add_word(const std::byte* bytes) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof(word));
+  state_ = mix(state_, word) + 0x632be59bd9b4e019U;
+}
+
+std::uint64_t RequestSum::value() const noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, pending_.data(), pending_size_);
+  return mix(mix(state_, word) + 0x2545f4914f6cdd1dU, size_);
+}
+
+std::uint64_t ReplyCache::checksum(Bytes bytes, std::uint64_t seed) noexcept {
+  RequestSum sum(seed);
+  sum.add(bytes);
+  return sum.value();
 }
 
 std::size_t ReplyCache::Hash::operator()(const Key& key) const noexcept {

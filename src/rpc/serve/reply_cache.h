@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_RPC_SERVE_REPLY_CACHE_H_
 #define RPCRDMA_RPC_SERVE_REPLY_CACHE_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -57,6 +58,22 @@ class RefusedCalls {
   };
   const std::uint64_t replies_max_;
   Newest<Entry> entries_{64};
+};
+
+// Computes a number of bytes that come in pieces: the same however they are cut, so that a request
+// is known again when it comes by other chunks, or by none.
+class RequestSum {
+ public:
+  explicit RequestSum(std::uint64_t seed) noexcept : state_(seed) {}
+  void add(Bytes bytes) noexcept;
+  std::uint64_t value() const noexcept;
+
+ private:
+  void add_word(const std::byte* bytes) noexcept;
+
+  std::uint64_t state_, size_ = 0;
+  std::array<std::byte, sizeof(std::uint64_t)> pending_{};
+  std::size_t pending_size_ = 0;
 };
 
 // A client whose connection was lost makes its unanswered calls again, with the same XID. A server

@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "rpc/serve/duplicate_calls.h"
+
 namespace rpcrdma::rpc {
 namespace {
 
@@ -107,6 +109,42 @@ TEST(ReplyCache, ChecksumsDifferByEachByteSizeAndSeed) {
   }
   EXPECT_TRUE(seen.insert(ReplyCache::checksum(bytes, 1)).second);
   EXPECT_FALSE(seen.insert(ReplyCache::checksum(bytes, 0)).second);
+}
+
+// A client may have other inline thresholds on its next connection, or go on over TCP.
+TEST(SumOfArguments, IsTheSameWhetherItemsComeInTheMessageOrByChunks) {
+  constexpr std::uint64_t kPosition = 44;  // of the arguments, behind the header
+  std::vector<std::byte> whole(60);
+  for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = std::byte(i + 1);
+  // Items of 5 and of 12 bytes, at 12 and at 24; behind the first there is padding.
+  for (const std::size_t at : {17U, 18U, 19U}) whole[at] = std::byte{};
+  const auto without = [&](bool first, bool second) {
+    std::vector<std::byte> left(whole.begin(), whole.begin() + 12);
+    if (!first) left.insert(left.end(), whole.begin() + 12, whole.begin() + 20);
+    left.insert(left.end(), whole.begin() + 20, whole.begin() + 24);
+    if (!second) left.insert(left.end(), whole.begin() + 24, whole.begin() + 36);
+    left.insert(left.end(), whole.begin() + 36, whole.end());
+    return left;
+  };
+  const MessageReader::Placed items[] = {{kPosition + 12, Bytes(whole).subspan(12, 5)},
+                                         {kPosition + 24, Bytes(whole).subspan(24, 12)}};
+  const std::uint64_t sum = sum_of_arguments(whole, kPosition, {});
+  EXPECT_EQ(sum_of_arguments(without(true, true), kPosition, items), sum);
+  EXPECT_EQ(sum_of_arguments(without(true, false), kPosition, std::span(items).first(1)), sum);
+  EXPECT_EQ(sum_of_arguments(without(false, true), kPosition, std::span(items).last(1)), sum);
+  const MessageReader::Placed padded[] = {{kPosition + 12, Bytes(whole).subspan(12, 8)}};
+  EXPECT_EQ(sum_of_arguments(without(true, false), kPosition, padded), sum)
+      << "a peer may send the padding, too";
+  whole[30] ^= std::byte{1};
+  EXPECT_NE(sum_of_arguments(without(true, true), kPosition, items), sum);
+}
+
+TEST(SumOfArguments, TakesPositionsThatMakeNoSense) {
+  const std::vector<std::byte> bytes(16);
+  for (const std::uint32_t position : {0U, 100U, MessageReader::kInOrder}) {
+    const MessageReader::Placed items[] = {{position, bytes}, {position, bytes}};
+    EXPECT_EQ(sum_of_arguments(bytes, 40, items), sum_of_arguments(bytes, 40, items));
+  }
 }
 
 // --- Calls whose chunks were refused -------------------------------------------------------------
