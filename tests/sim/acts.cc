@@ -62,9 +62,9 @@ void Simulation::act_on_characteristics() {
 // A client that has lost its connection comes again; and one that may, goes.
 void Simulation::act_on_lives() {
   for (const auto& actor : clients_) {
-    if (actor->client && actor->node->link_ended() && random_.one_in(2)) {
-      return destroy_client(*actor);
-    }
+    if (!actor->client || !actor->node->link_ended()) continue;
+    if (actor->options.reconnect.enabled && !reconnect_random_.one_in(20)) continue;
+    if (random_.one_in(2)) return destroy_client(*actor);
   }
   const auto gone = [](const auto& actor) { return !actor->client; };
   const auto living =
@@ -98,6 +98,7 @@ void Simulation::add_server() {
   if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
   actor->options.version = plan_.version;
   actor->options.connection.receive_size_max = draw_receive_size(change_random_);
+  if (settings_.sabotage == Sabotage::kForgetful) actor->options.reply_cache_entries = 0;
   // Grants that go down and up as clients come and go.
   if (backward_random_.one_in(2)) {
     actor->options.receives_max = static_cast<std::uint32_t>(1 + backward_random_.below(40));
@@ -117,6 +118,7 @@ void Simulation::add_server() {
     maybe_make_caller(*which, context, call);
   };
   actor->service->spoils_results = settings_.sabotage == Sabotage::kWrongResult;
+  actor->service->is_idempotent = !plan_.reconnects;
   auto listening = ServerImpl::listen_on(*actor->node, "server:0", actor->options);
   if (!listening || !listening->add(kProgram, kVersion, *actor->service)) {
     return verdict_.broken(7, "a server cannot listen");
@@ -140,6 +142,7 @@ void Simulation::add_client() {
   if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
   actor->options.version = draw_version(version_random_, plan_.version);
   actor->options.connection.receive_size_max = draw_receive_size(change_random_);
+  if (plan_.reconnects) actor->options.reconnect = draw_reconnection(reconnect_random_);
   actor->server = random_.below(servers_.size());
   if (plan_.security.is_used) {
     if (const auto service = draw_service(security_random_)) {
@@ -247,10 +250,13 @@ void Simulation::check_caller(const CallContext& context, std::uint64_t call) {
 void Simulation::make_calls() {
   if (clients_.empty()) return;
   ClientActor& actor = *clients_[random_.below(clients_.size())];
-  if (!actor.client || actor.going || !actor.client->connected()) return act_on_lives();
+  const auto takes_calls = [&] {
+    return actor.client && (actor.client->connected() || may_reconnect(actor));
+  };
+  if (actor.going || !takes_calls()) return act_on_lives();
   const bool blocking = random_.one_in(20);
   for (std::uint64_t left = 1 + random_.below(4); left > 0 && calls_left_ > 0; --left) {
-    if (!actor.client || !actor.client->connected()) return;
+    if (!takes_calls()) return;
     --calls_left_;
     if (!start_call(actor, next_script(actor), blocking) || blocking) return;
   }

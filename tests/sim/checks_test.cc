@@ -41,6 +41,13 @@ TEST(Runner, FindsAForgottenWakeUp) {
   EXPECT_EQ(found_with(Sabotage::kLostWake), 7);
 }
 
+TEST(Runner, FindsMoreMemoryLentThanAServerMayLend) {
+  EXPECT_EQ(found_with(Sabotage::kMemory), 9);
+}
+TEST(Runner, FindsACallThatIsExecutedAgain) {
+  EXPECT_EQ(found_with(Sabotage::kForgetful), 10);
+}
+
 TEST(Runner, SaysThatASeedDidNotEnd) {
   Settings settings;
   settings.steps_max = 10;

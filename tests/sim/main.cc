@@ -187,15 +187,16 @@ int main(int argc, char** argv) {
       {"--sabotage",
        &arguments.sabotage,
        "make a mistake deliberately, to see it found: wrong-result, guard, late-write, two-ends, "
-       "lost-wake",
-       {.choices = "guard|late-write|lost-wake|none|two-ends|wrong-result"}},
+       "lost-wake, memory, forgetful",
+       {.choices = "forgetful|guard|late-write|lost-wake|memory|none|two-ends|wrong-result"}},
   });
   command.set_footer("Exit status: 0 all seeds hold, 1 an invariant is broken, 2 wrong usage.");
   if (const auto status = command.parse(argc, argv)) return *status;
   const std::map<std::string, Sabotage> mistakes{
       {"none", Sabotage::kNone},        {"wrong-result", Sabotage::kWrongResult},
       {"guard", Sabotage::kGuard},      {"late-write", Sabotage::kLateWrite},
-      {"two-ends", Sabotage::kTwoEnds}, {"lost-wake", Sabotage::kLostWake}};
+      {"two-ends", Sabotage::kTwoEnds}, {"lost-wake", Sabotage::kLostWake},
+      {"memory", Sabotage::kMemory},    {"forgetful", Sabotage::kForgetful}};
   arguments.settings.faults = arguments.faults == "on";
   arguments.settings.sabotage = mistakes.at(arguments.sabotage);
   std::signal(SIGABRT, rpcrdma::simulation::handle_abort);

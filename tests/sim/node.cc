@@ -184,6 +184,8 @@ std::optional<rdma::LinkEvent> MonitoredQueuePair::poll_link() {
   switch (*event) {
     case rdma::LinkEvent::kConnected:
       totals.add(Count::kConnections);
+      if (std::exchange(node_.was_connected_, true)) totals.add(Count::kReconnections);
+      node_.link_cause_.reset();
       break;
     case rdma::LinkEvent::kRefused:
       node_.link_cause_ = cause();

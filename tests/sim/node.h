@@ -131,7 +131,9 @@ class Node final : public rdma::Provider {
   std::string listen_address_;
   std::optional<Instant> timer_;
   bool woken_ = false;
-  std::optional<rdma::Error> link_cause_;  // of a client: refused or disconnected, and it knows
+  bool was_connected_ = false;  // the client, at some time
+  // Of a client: refused or disconnected, and it knows; until it has another connection.
+  std::optional<rdma::Error> link_cause_;
 };
 
 }  // namespace rpcrdma::simulation

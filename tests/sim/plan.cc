@@ -129,6 +129,16 @@ void draw_profile(SeededRandom& random, ConnectionOptions& options) {
   options.rfc5666.done_timeout = std::chrono::milliseconds(pick(random, {1'000, 5'000, 30'000}));
 }
 
+ReconnectOptions draw_reconnection(SeededRandom& random) {
+  ReconnectOptions options;
+  options.enabled = !random.one_in(4);
+  options.repeats_calls = !random.one_in(4);
+  options.first_delay = std::chrono::milliseconds(pick(random, {1, 10, 100}));
+  options.delay_max = std::chrono::milliseconds(pick(random, {100, 1'000, 5'000}));
+  options.losses_max = between(random, 1, 6);
+  return options;
+}
+
 std::uint32_t draw_backward_calls(SeededRandom& random) {
   return random.one_in(3) ? 0 : between(random, 1, 4);
 }

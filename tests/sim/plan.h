@@ -51,15 +51,17 @@ struct Plan {
   // Versions of RPC-over-RDMA that servers have; clients have one in common with them.
   ProtocolVersion version;
   SecurityPlan security;
+  bool reconnects;  // clients whose connection is lost make another one, and repeat their calls
 
   // Registrations may be refused to anybody, by fault or by limit.
   bool attach_may_fail() const noexcept {
     return world.attach_fails_one_in != 0 || world.regions_max < 1024;
   }
   bool expose_may_fail() const noexcept { return world.expose_fails_one_in != 0; }
-  // Nothing but a program's own doing ends a connection.
+  // Nothing but a program's own doing ends a connection. One whose first call finds no ticket ends.
   bool connections_last() const noexcept {
-    return !faults && !lifecycle && lag_one_in == 0 && security.replayed_one_in == 0;
+    return !faults && !lifecycle && lag_one_in == 0 && security.replayed_one_in == 0 &&
+           !(security.is_used && security.loses_tickets);
   }
 };
 
@@ -76,6 +78,8 @@ ServerOptions draw_server_options(SeededRandom& random);
 std::uint32_t draw_receive_size(SeededRandom& random);
 // How a side follows RFC 5666.
 void draw_profile(SeededRandom& random, ConnectionOptions& options);
+// How a client reconnects, in a simulation where clients do.
+ReconnectOptions draw_reconnection(SeededRandom& random);
 // How many backward Calls a side is ready for; 0: none.
 std::uint32_t draw_backward_calls(SeededRandom& random);
 

@@ -262,6 +262,9 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
       may = at.plan.rfc5666 && !script.results_fit();
       break;
     case Errc::kTooManyCalls:
+      // It waited for a context, and calls that gave up had all the slots then.
+      may = at.plan.security.is_used && at.client_gave_up;
+      break;
     case Errc::kBadUrl:
     case Errc::kUnreachable:
     case Errc::kRefused:

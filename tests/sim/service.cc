@@ -23,17 +23,19 @@ bool ForeignMemory::is_whole() const {
 }
 
 const ProcedureTraits* ScriptedService::traits(std::uint32_t procedure) const noexcept {
-  static constexpr auto kTable = [] {
+  static constexpr auto make_table = [](bool repeatable) {
     std::array<ProcedureTraits, kProcedures> table{};
     for (std::uint32_t i = 0; i < kProcedures; ++i) {
       table[i].number = i;
       table[i].may_answer_by_read = true;
+      table[i].is_idempotent = repeatable;
       table[i].bulk_arguments_max = kBulkItemsMax;
       table[i].bulk_argument_size_max = i == kWork ? kBulkMax : i == kWorkSmall ? kSmallBulkMax : 0;
     }
     return table;
-  }();
-  return find_traits(kTable, procedure);
+  };
+  static constexpr auto kTable = make_table(true), kOnceTable = make_table(false);
+  return find_traits(is_idempotent ? kTable : kOnceTable, procedure);
 }
 
 void ScriptedService::call(CallContext& context) {
@@ -50,6 +52,10 @@ void ScriptedService::call(CallContext& context) {
   if (task.answer == Answer::kGarbage) return context.fail(AcceptStatus::kGarbageArgs);
   if (task.answer == Answer::kSystemErr || !take_memory(task)) {
     return context.fail(AcceptStatus::kSystemErr);
+  }
+  // One that the service fails counts as not executed, and may come again.
+  if (task.answer != Answer::kHoldAndFail && !executed_.insert(task.id).second) {
+    verdict_.broken(10, fmt::format("call {} is executed again", task.id));
   }
   if (task.answer == Answer::kAtOnce) return finish(task);
   held_.push_back(std::move(task));

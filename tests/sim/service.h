@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "base/random.h"
@@ -42,6 +43,7 @@ class ScriptedService final : public Service {
   // The server is gone with all its contexts.
   void forget() noexcept { held_.clear(); }
 
+  bool is_idempotent = true;    // else a call that comes again must not be executed again
   bool spoils_results = false;  // deliberately, for tests of the runner
   // Told of each call before it is answered, with its id.
   std::function<void(CallContext& context, std::uint64_t call)> on_call;
@@ -67,6 +69,7 @@ class ScriptedService final : public Service {
   Verdict& verdict_;
   SeededRandom& random_;
   std::vector<Task> held_;
+  std::set<std::uint64_t> executed_;  // the calls, by their ids
 };
 
 }  // namespace rpcrdma::simulation

@@ -40,9 +40,11 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       version_random_(seed ^ 0x2222222222222222U),
       change_random_(seed ^ 0x3333333333333333U),
       security_random_(seed ^ 0x6666666666666666U),
+      reconnect_random_(seed ^ 0x7777777777777777U),
       plan_([&] {
         Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
         plan.security = draw_security(security_random_, settings.faults);
+        plan.reconnects = reconnect_random_.one_in(4);
         return plan;
       }()),
       trace_(settings.verbose),
@@ -225,6 +227,19 @@ void Simulation::check_server(const ServerActor& actor) {
     verdict_.broken(8, fmt::format("a server without connections has {} bytes lent",
                                    actor.server->memory_in_use()));
   }
+  const std::size_t memory_max = settings_.sabotage == Sabotage::kMemory
+                                     ? actor.options.memory_max / 100
+                                     : actor.options.memory_max;
+  if (actor.server->memory_in_use() > memory_max) {
+    verdict_.broken(9, fmt::format("a server has {} bytes lent, and may lend {}",
+                                   actor.server->memory_in_use(), memory_max));
+  }
+}
+
+// Returns whether this client has no connection, and tries to make one.
+bool Simulation::may_reconnect(const ClientActor& actor) const {
+  return actor.options.reconnect.enabled && actor.client && !actor.closed &&
+         !actor.client->connected();
 }
 
 bool Simulation::anything_held() const {
@@ -239,11 +254,12 @@ bool Simulation::anything_held() const {
 
 // Returns whether calls of this client may have to wait for what a program does: a held call keeps
 // its credit, also when its caller has given up on it; a reply that is kept, its Receive; and all
-// the calls of a server with little memory wait for each other.
+// the calls of a server with little memory wait for each other. Those of a client that has lost its
+// connection wait for the next one.
 bool Simulation::may_have_to_wait(std::size_t client) const {
   const ClientActor& actor = *clients_[client];
   const ServerActor& server = *servers_[actor.server];
-  if (!actor.kept.empty()) return true;
+  if (!actor.kept.empty() || may_reconnect(actor)) return true;
   if (server.service->held() > 0 && is_tiny(server.options)) return true;
   return std::ranges::any_of(records_, [&](const auto& record) {
     return record->client() == client && server.service->holds(record->script().id);

@@ -34,6 +34,8 @@ enum class Sabotage : std::uint8_t {
   kLateWrite,    // memory of an ended call is written: I3
   kTwoEnds,      // a call ends twice: I5
   kLostWake,     // wake() does nothing: calls never end, I7
+  kMemory,       // servers are believed to have a hundredth of their memory: I9
+  kForgetful,    // servers remember no replies: I10
 };
 
 struct Settings {
@@ -124,6 +126,7 @@ class Simulation final : private Driver {
   bool settle();  // until nothing moves; false: broken
   void check();
   void check_server(const ServerActor& actor);
+  bool may_reconnect(const ClientActor& actor) const;
   bool may_have_to_wait(std::size_t client) const;
   void check_nobody_is_forgotten();
   bool anything_held() const;
@@ -177,7 +180,7 @@ class Simulation final : private Driver {
   SeededRandom random_;
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
-  SeededRandom security_random_;
+  SeededRandom security_random_, reconnect_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;

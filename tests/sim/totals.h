@@ -39,6 +39,7 @@ enum class Count : std::uint8_t {
   kContexts,  // RPCSEC_GSS: contexts begun; denials forged; calls replayed
   kForged,
   kReplays,
+  kReconnections,  // of the connections: not the first of their client
   kCount,
 };
 
@@ -72,7 +73,8 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "changes_granted",
     "contexts",
     "forged",
-    "replays"};
+    "replays",
+    "reconnections"};
 static_assert(!kCountNames.back().empty(), "each count has a name");
 
 class Totals {
