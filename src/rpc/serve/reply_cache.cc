@@ -29,6 +29,7 @@ std::uint64_t mix(std::uint64_t state, std::uint64_t word) noexcept {
 }  // namespace
 
 void RequestSum::add(Bytes bytes) noexcept {
+  if (bytes.empty()) return;
   size_ += bytes.size();
   if (pending_size_ > 0) {
     const std::size_t size = std::min(bytes.size(), sizeof(pending_) - pending_size_);
