@@ -132,7 +132,7 @@ class Node final : public rdma::Provider {
   std::optional<Instant> timer_;
   bool woken_ = false;
   bool was_connected_ = false;  // the client, at some time
-  // Of a client: refused or disconnected, and it knows; until it has another connection.
+  // Why the connection of a client was refused or ended, as it knows; until it has another one.
   std::optional<rdma::Error> link_cause_;
 };
 
