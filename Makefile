@@ -88,7 +88,7 @@ abi: setup
 	@scripts/abi.sh
 
 # Commands look for leaks here, too: tools/leak_check.cc.
-check-all: export ASAN_OPTIONS = detect_leaks=1
+check-all: export ASAN_OPTIONS := $(ASAN_OPTIONS):detect_leaks=1
 check-all: check check-tsan check-release abi
 
 # The simulation runner, optimised: a campaign, or the seed of a failure step by step (docs/testing.md).

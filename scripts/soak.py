@@ -12,7 +12,7 @@ configuration again with other exports. Each byte that comes back is compared.
 Every 5 seconds it notes resident memory, descriptors, threads, security contexts and handles. It exits 1 if a load found anything
 wrong, a process ended, the server's own errors say so (the build may have a sanitizer), or a figure grows behind the warm-up of
 a quarter of the run: from the half in which it warmed up to the last one, memory by 5 % and 8 MiB at most, the others by a few.
-It exits 2 if it could not start.
+It exits 2 if its server, rpcbind or a load could not start.
 
 DIR keeps samples.csv, soak.svg (all runs in a row), soak.json (what all runs have done) and the server's log; another run in the
 same DIR goes on from them. It takes root, a network and a mount namespace of its own, rpcbind (scripts/setup.sh check) and,
@@ -45,7 +45,7 @@ END_S = 120
 PATH = ":".join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin",
                  *(str(ROOT / "build-programs" / folder) for folder in ("usr/sbin", "sbin"))])
 # A full quarantine of 256 MiB would look like growth for hours.
-os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=16")
+os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=16:detect_leaks=1")
 
 
 class Place:

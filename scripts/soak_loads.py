@@ -144,9 +144,8 @@ class Nfs(Load):
 
     def copy(self, to, *options, environment=None):
         tree = self.tree()
-        # A turn that did not end well leaves both, and to copy a folder onto one puts it inside.
+        # A turn that did not end well leaves its copy there, and to copy a folder onto one puts it inside.
         to = f"{to}-{self.turns}"
-        shutil.rmtree(self.folder / "back", ignore_errors=True)
         self.command("cp", "-r", *options, tree, to, environment=environment)
         self.command("cp", "-r", *options, to, self.folder / "back", environment=environment)
         self.expect_same_tree(tree, self.folder / "back")

@@ -210,7 +210,7 @@ class Server:
         options = ["--handles", {"kernel": "kernel", "table": "table", "user": "any"}[mode]]
         user = AS_NOBODY if mode == "user" and os.geteuid() == 0 else []
         # LeakSanitizer cannot work beside strace.
-        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
+        environment = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
         self.errors = (place.root / "errors").open("w+")
         self.process = subprocess.Popen(
             ["strace", "-D", "-f", "-y", "--seccomp-bpf", "-e", "trace=%file,openat2,open_by_handle_at", "-o", self.fifo,

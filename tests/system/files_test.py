@@ -310,7 +310,7 @@ class FilesTest(CommandFixture):
         server = subprocess.Popen(["strace", "-f", "-qq", "-o", trace, "-e", "trace=fsync,fdatasync", COMMAND, "serve",
                                    "--blob", self.served, "--port", "0", *arguments],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
+                                  env=os.environ | {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"})
         self.addCleanup(server.stdout.close)
         self.addCleanup(server.stderr.close)
         line = server.stdout.readline()

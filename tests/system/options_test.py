@@ -292,7 +292,7 @@ class ServeOptions(OptionsFixture):
             ["strace", "-f", "-qq", "-o", trace, "-e", "trace=fsync,fdatasync,syncfs", COMMAND, "serve", "--nfs",
              f"{self.exported}:no_root_squash,name=/ex", "--port", "0", "--nfs-tcp-port", "0", "--provider", "siwarp",
              "--handles", "kernel", "--handle-key", self.root / "key", *options], stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
+            stderr=subprocess.PIPE, text=True, env=os.environ | {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"})
         self.addCleanup(tracer.stdout.close)
         self.addCleanup(tracer.stderr.close)
         line = tracer.stdout.readline()
