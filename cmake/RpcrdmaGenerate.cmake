@@ -24,6 +24,9 @@ function(rpcrdma_check_generator)
   set(output "it does not run here")
   if(EXISTS "${RPCRDMA_GEN}")
     execute_process(COMMAND "${RPCRDMA_GEN}" --version OUTPUT_VARIABLE output OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(output STREQUAL "")  # a program of another architecture
+      set(output "it does not run here")
+    endif()
   endif()
   if(NOT output STREQUAL "rpcrdma-gen ${version}")
     message(FATAL_ERROR "RPCRDMA_GEN is ${RPCRDMA_GEN}, which should be the rpcrdma-gen ${version} of this machine; "

@@ -137,7 +137,7 @@ def random_fault(fault):
     lines = (ROOT / name).read_text().splitlines()
     lines[number] = new
     which = f" (number {times + 1})" if times > 0 else ""  # of those that read the same
-    where = f"{name}:{number + 1}: {operator}: {old.strip()}  ->  {new.strip()}{which}"
+    where = f"{name}:{number + 1}: {operator}{which}: {old.strip()}  ->  {new.strip()}"
     return where, name, {name: "\n".join(lines) + "\n"}
 
 

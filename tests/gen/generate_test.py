@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which rpcrdma-gen rpcrdma_generate() runs, in builds for this machine and for another architecture.
+"""rpcrdma_generate() runs an rpcrdma-gen of this library's version that this machine can run, for whatever machine the build is.
 
 usage: generate_test.py RPCRDMA-GEN
 
@@ -73,7 +73,9 @@ class Generate(unittest.TestCase):
 
     def test_one_that_does_not_run_here_or_is_of_another_version_is_refused(self):
         self.refused("RPCRDMA_GEN is /nowhere/rpcrdma-gen, which should be", "-DRPCRDMA_GEN=/nowhere/rpcrdma-gen")
-        self.refused("asked for its version: it does not run here", "-DRPCRDMA_GEN=/nowhere/rpcrdma-gen")
+        (self.folder / "other").write_text("no program")
+        for path in ("/nowhere/rpcrdma-gen", self.folder / "other"):
+            self.refused("asked for its version: it does not run here", f"-DRPCRDMA_GEN={path}")
         self.refused(f"should be the rpcrdma-gen 9.9.9 of this machine; asked for its version: rpcrdma-gen {self.version}",
                      f"-DRPCRDMA_GEN={GENERATOR}", version="9.9.9")
 
