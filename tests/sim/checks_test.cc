@@ -12,10 +12,10 @@ namespace {
 constexpr std::uint64_t kSeeds = 40;
 
 // The invariant that some seed finds broken; -1: none does.
-int found_with(Sabotage sabotage) {
+int found_with(Sabotage sabotage, std::uint64_t first = 1) {
   Settings settings;
   settings.sabotage = sabotage;
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (std::uint64_t seed = first; seed < first + kSeeds; ++seed) {
     const Outcome outcome = simulate(seed, settings);
     if (outcome.broken) return outcome.broken->invariant;
   }
@@ -45,7 +45,8 @@ TEST(Runner, FindsMoreMemoryLentThanAServerMayLend) {
   EXPECT_EQ(found_with(Sabotage::kMemory), 9);
 }
 TEST(Runner, FindsACallThatIsExecutedAgain) {
-  EXPECT_EQ(found_with(Sabotage::kForgetful), 10);
+  // It takes a connection that is lost behind the execution of a call and before its reply.
+  EXPECT_EQ(found_with(Sabotage::kForgetful, 160), 10);
 }
 
 TEST(Runner, SaysThatASeedDidNotEnd) {
