@@ -21,6 +21,7 @@ std::uint64_t sum_of_arguments(Bytes stream, std::uint64_t position,
     const std::uint64_t before = item.position > position ? item.position - position : 0;
     const std::size_t size = std::min<std::uint64_t>(before, stream.size());
     sum.add(stream.first(size));
+    if (before > size) sum.add(std::as_bytes(std::span(&item.position, 1)));  // it is nowhere
     sum.add(item.data);
     sum.add(Bytes(kPadding).first(xdr::pad_size(item.data.size())));
     stream = stream.subspan(size);

@@ -64,7 +64,8 @@ class RefusedCalls {
 // is known again when it comes by other chunks, or by none.
 class RequestSum {
  public:
-  explicit RequestSum(std::uint64_t seed) noexcept : state_(seed) {}
+  // Spreads the seed, which would be one bit of the first word else.
+  explicit RequestSum(std::uint64_t seed) noexcept : state_((seed + 1) * 0x9e3779b97f4a7c15U) {}
   void add(Bytes bytes) noexcept;
   std::uint64_t value() const noexcept;
 
