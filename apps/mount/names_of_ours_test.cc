@@ -36,7 +36,6 @@ class NameOfOurs : public testing::Test {
     EXPECT_FALSE(fs::is_empty(folder())) << "it has a name of ours";
     return file;
   }
-  // Closes it as soon as the server has given it our name, which the client learns then.
   // Begins a change of names, which waits for the server's reply then, has the file closed
   // meanwhile, and sees the change to its end.
   template <class Change>
