@@ -320,6 +320,37 @@ TEST(SiwarpTransfer, SendsThatWereCopiedArriveAfterADisconnectThroughAFullSocket
   EXPECT_EQ(nodes.event(server), LinkEvent::kDisconnected);
 }
 
+TEST(SiwarpTransfer, SocketThatIsOnlyKeptForItsPeerGivesItsOwnerNothingToDo) {
+  Options options;
+  options.socket_buffer_size = 10'000;
+  Nodes nodes({}, options);
+  const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  ASSERT_TRUE(peer->send(rpcrdma::test::raw_mpa_frame(false, {})));
+  End server;
+  server.start(std::move(*nodes.server_provider->accept(nodes.incoming(), {})));
+  EXPECT_FALSE(peer->receive_mpa_frame().empty());
+  ASSERT_TRUE(peer->send(raw_fpdu(hex("c140 00000001 0000000000000000"))));
+  EXPECT_EQ(nodes.event(server), LinkEvent::kConnected);
+  ASSERT_TRUE(nodes.pump_until([&] { return server.queue_pair->counters().bytes_received > 0; }));
+  const Slice note = server.slice(0, 1000);
+  std::size_t copied = 0;
+  for (bool again = true; again; copied += again ? 1U : 0U) {
+    work::Request request{copied, true, Send{{&note, 1}, {}}};
+    request.may_copy = true;
+    ASSERT_TRUE(server.queue_pair->post({&request, 1}));
+    again = request.copied;
+  }
+  server.queue_pair.reset();  // the last Sends are not in the full socket yet
+  pollfd entry{nodes.server_provider->wait_fd(), POLLIN, 0};
+  nodes.server_provider->progress();
+  EXPECT_EQ(poll(&entry, 1, 0), 0) << "the peer reads nothing";
+  const auto received = peer->receive_to_end();
+  ASSERT_TRUE(received);
+  EXPECT_GT(received->size(), copied * 1000);
+  nodes.server_provider->progress();
+  EXPECT_EQ(poll(&entry, 1, 0), 0) << "everything is sent, and the peer has not closed";
+}
+
 TEST(SiwarpTransfer, DestroyingAQueuePairEndsAccessAtOnce) {
   Nodes nodes;
   End client;
