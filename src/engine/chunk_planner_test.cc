@@ -183,6 +183,18 @@ TEST(PlanCall, MoreRunsThanAHeaderNamesAreRefused) {
             StartError::kTooLarge);
 }
 
+TEST(PlanCall, MoreInlineRunsThanAMessageHasAreRefused) {
+  std::vector<Fragment> stream;
+  for (std::uint32_t i = 0; i < kFragmentsMax; ++i) stream.push_back({Lease{i + 10}, 4, 0, 0});
+  EXPECT_EQ(plan(stream, thresholds(1024, 1024)).inline_runs.size(), kFragmentsMax);
+  stream.push_back({Lease{100}, 4, 0, 0});
+  CallPlan result;
+  EXPECT_EQ(plan_call({stream, {}, 100, std::nullopt}, {}, thresholds(1024, 1024),
+                      AnswerBy::kWrites, result)
+                .error(),
+            StartError::kTooLarge);
+}
+
 // --- Replies -----------------------------------------------------------------------------------
 
 wire::WriteList offer(const std::vector<std::vector<std::uint32_t>>& chunks) {
