@@ -129,8 +129,8 @@ struct StreamState {
   bool receive_too_small = false;  // the oldest Receive is to blame for the end
 
   bool may_send = false;  // a responder waits for the initiator's first FPDU
-  // The Terminate to send; its ULPDU with room for length field, pad and CRC.
-  std::array<std::byte, fpdu_size(kTerminateSizeMax) + 4> terminate{};
+  // The Terminate to send: its length field and its ULPDU.
+  std::array<std::byte, kLengthSize + kTerminateSizeMax> terminate{};
   std::size_t terminate_ulpdu_size = 0;  // 0: none
 
  private:
