@@ -21,7 +21,7 @@ MEMORY_MAX = 4 << 30  # bytes: of address space, or with AddressSanitizer of mem
 SEEDS = "1..150"
 # The tests in these folders may see a fault in a file of the folder.
 SEEN_BY = {"src": ("src", "tests/golden", "tests/conformance", "tests/system"),
-           "include": ("src", "tests/golden", "tests/conformance", "tests/system"),
+           "include": ("src", "tests/golden", "tests/conformance", "tests/system", "tests/gen"),
            "gen": ("gen", "tests/gen"), "apps": ("apps",), "tools": ("tools",)}
 # These are tested on captures, by scripts, and by no program of another folder.
 SEEN_BY_SCRIPTS = {"src/explain/": ("explain_check_test", "explain_verdict_test", "explain_test")}
