@@ -257,6 +257,7 @@ void QueuePair::depart(Serial serial) {
 
 void QueuePair::travel(Message message) {
   if (peer_ == 0) return;  // the peer has not answered yet
+  if (auto* send = std::get_if<SendMessage>(&message)) send->is_hostile = hostility.is_hostile;
   world_.departed(departure_of(id_, message));
   world_.after_in_order(world_.draw_latency(), &last_arrival_,
                         [world = &world_, peer = peer_, message = std::move(message)]() mutable {
@@ -297,7 +298,7 @@ void QueuePair::arrive(SendMessage& message) {
       close({Errc::kClosed, 0, "disconnect"}, LinkEvent::kDisconnected);
       return;
     }
-    world_.violation("Send to a peer without a posted Receive");
+    if (!hostility.excuses(message)) world_.violation("Send to a peer without a posted Receive");
     terminate(message.serial, Status::kRetryExceeded,
               "the peer sent more than Receives are posted");
     return;
@@ -305,7 +306,8 @@ void QueuePair::arrive(SendMessage& message) {
   const PostedReceive receive = work_.take_receive();
   const std::size_t size = message.data.size();
   if (size > receive.size) {
-    world_.violation("Send to a peer whose Receive is too small for it");
+    if (!hostility.excuses(message))
+      world_.violation("Send to a peer whose Receive is too small for it");
     work_.push_received({.id = receive.id, .status = Status::kLocalError});
     terminate(message.serial, Status::kRetryExceeded, "the peer sent more than the Receive takes");
     return;
@@ -353,7 +355,17 @@ void QueuePair::arrive(ReadMessage& message) {
     terminate(message.serial, Status::kRemoteAccess, "the peer read where it must not");
     return;
   }
+  if (hostility.holds_responses) return hostility.held_reads.push_back(message);
   later(&last_response_, &QueuePair::respond, message);
+}
+
+std::size_t QueuePair::poll(std::span<Completion> out) {
+  if (!hostility.holds_responses) {
+    for (const ReadMessage& read : std::exchange(hostility.held_reads, {})) {
+      later(&last_response_, &QueuePair::respond, read);
+    }
+  }
+  return work_.poll(out);
 }
 
 void QueuePair::respond(ReadMessage message) {

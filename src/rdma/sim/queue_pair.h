@@ -30,6 +30,7 @@ struct SendMessage {
   Serial serial;
   std::vector<std::byte> data;
   std::optional<SteeringTag> invalidate;
+  bool is_hostile = false;  // its sender is
 };
 struct WriteMessage {
   Serial serial;
@@ -53,6 +54,17 @@ struct EndMessage {      // the sender is gone
   };
   std::optional<Refusal> refusal;
 };
+// A peer that a test has break rules. Sends that find no Receive at it, and its own at its peer,
+// are no violations.
+struct Hostility {
+  bool is_hostile = false;
+  bool holds_responses = false;  // to RDMA Reads, until poll() finds this false
+  std::vector<ReadMessage> held_reads;
+
+  bool excuses(const SendMessage& message) const noexcept {
+    return is_hostile || message.is_hostile;
+  }
+};
 using Message =
     std::variant<SendMessage, WriteMessage, ReadMessage, ReadResponse, ReadyMessage, EndMessage>;
 
@@ -73,7 +85,7 @@ class QueuePair final : public rdma::QueuePair {
   Expected<void, Error> post_receives(const ReceiveBuffers& buffers,
                                       std::span<const std::uint16_t> numbers) override;
   void release_receives(std::span<const std::uint16_t> numbers) override;
-  std::size_t poll(std::span<Completion> out) override { return work_.poll(out); }
+  std::size_t poll(std::span<Completion> out) override;
   std::optional<LinkEvent> poll_link() override { return news_.poll(); }
   bool set_ready_listener(NewsListener& listener) noexcept override {
     news_.set_listener(listener);
@@ -93,6 +105,8 @@ class QueuePair final : public rdma::QueuePair {
 
   World::QueuePairId id() const noexcept { return id_; }
   bool is_connected() const noexcept { return state_ == State::kConnected; }
+  Hostility hostility;  // of its owner
+
   // Something can be polled: what would wake the owner on a real machine.
   bool has_news() const noexcept { return work_.has_completions() || news_.has_event(); }
 
