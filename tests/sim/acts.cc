@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "rpc/call/connecting_client.h"
@@ -11,6 +12,11 @@
 #include "sim/simulation.h"
 
 namespace rpcrdma::simulation {
+namespace {
+
+constexpr std::string_view kNobody = "nobody:1";  // where no server ever listens
+
+}  // namespace
 
 void Simulation::act() {
   count_step();
@@ -28,6 +34,26 @@ void Simulation::act() {
   act_on_characteristics();
   if (plan_.security.is_used) security_.act();
   check();
+}
+
+void Simulation::act_hostile() {
+  if (hostile_acts_left_ == 0 || !hostile_random_.one_in(plan_.hostile_one_in)) return;
+  const std::string target = hostile_target();
+  if (target == kNobody) return;
+  --hostile_acts_left_;
+  count_step();
+  hostile_peers_[hostile_random_.below(hostile_peers_.size())]->act(target);
+  check();
+}
+
+// Returns the address of a server that is there, or kNobody.
+std::string Simulation::hostile_target() {
+  const std::size_t first = hostile_random_.below(servers_.size());
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    const ServerActor& server = *servers_[(first + i) % servers_.size()];
+    if (server.server && !server.stopping) return std::string(server.server->address());
+  }
+  return std::string(kNobody);
 }
 
 // A client asks for other Receives, or makes its own larger, in the middle of what goes on.
@@ -99,6 +125,8 @@ void Simulation::add_server() {
   actor->options.version = plan_.version;
   actor->options.connection.receive_size_max = draw_receive_size(change_random_);
   if (settings_.sabotage == Sabotage::kForgetful) actor->options.reply_cache_entries = 0;
+  // Connections of honest clients would make room.
+  if (plan_.hostile_peers > 0) actor->options.connections_max = ServerOptions().connections_max;
   // Grants that go down and up as clients come and go.
   if (backward_random_.one_in(2)) {
     actor->options.receives_max = static_cast<std::uint32_t>(1 + backward_random_.below(40));
@@ -122,6 +150,12 @@ void Simulation::add_server() {
   auto listening = ServerImpl::listen_on(*actor->node, "server:0", actor->options);
   if (!listening || !listening->add(kProgram, kVersion, *actor->service)) {
     return verdict_.broken(7, "a server cannot listen");
+  }
+  if (plan_.hostile_peers > 0) {
+    actor->hostile_program = std::make_unique<HostileProgram>(foreign_, hostile_random_, totals_);
+    if (!listening->add(kHostileProgram, 1, *actor->hostile_program)) {
+      return verdict_.broken(7, "a server takes no second program");
+    }
   }
   if (plan_.security.is_used) {
     actor->security = std::make_unique<SecureServer>(security_);
@@ -161,7 +195,7 @@ void Simulation::add_client() {
   actor->node = std::make_unique<Node>(shared, true, clients_.size());
   --clients_left_;
   const std::string address(
-      servers_[actor->server]->server ? servers_[actor->server]->server->address() : "nobody:1");
+      servers_[actor->server]->server ? servers_[actor->server]->server->address() : kNobody);
   auto connecting = ConnectingClient::connect_on(*actor->node, address, actor->options);
   trace_.note(world_, "client {} connects to server {}, {} credits, {} inline", clients_.size(),
               actor->server, actor->options.connection.credits,
@@ -393,6 +427,7 @@ void Simulation::call_ended(CallRecord& record, Expected<Reply, Error> reply) {
       verdict_.broken(6, fmt::format("call {} must fail: {}", record.script().id, *wrong));
     }
     record.check_results(*reply, foreign_, verdict_);
+    check_fairness(record);
     kept = !actor.going && !calm_ && random_.one_in(10);
     auto taken = std::make_unique<KeptReply>(&record, std::move(*reply));
     if (kept) actor.kept.push_back(std::move(taken));  // else it is released here
@@ -414,6 +449,18 @@ void Simulation::call_ended(CallRecord& record, Expected<Reply, Error> reply) {
   if (!random_.one_in(3) || !actor.client->connected()) return;
   --calls_left_;
   start_call(actor, next_script(actor), false);
+}
+
+// A call that waits for what a hostile peer leaves undone ends when the server gives that up, which
+// takes peer_timeout: a second at least.
+void Simulation::check_fairness(const CallRecord& record) {
+  if (!must_succeed_ || hostile_peers_.empty()) return;
+  using std::chrono::milliseconds;
+  const Instant began = record.deadline() - clients_[record.client()]->options.call_timeout;
+  const auto took = std::chrono::duration_cast<milliseconds>(world_.now() - began);
+  if (took <= milliseconds(settings_.sabotage == Sabotage::kUnfair ? 0 : 500)) return;
+  verdict_.broken(11, fmt::format("call {} takes {} ms beside hostile peers", record.script().id,
+                                  took.count()));
 }
 
 void Simulation::release_reply(ClientActor& actor) {

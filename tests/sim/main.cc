@@ -49,7 +49,9 @@ std::optional<Range> parse_range(const std::string& text) {
 }
 
 std::string replay_of(std::uint64_t seed, const Arguments& arguments) {
-  return fmt::format("build/bin/rpcrdma-sim --seeds {}..{}{}{} --verbose", seed, seed,
+  const std::uint32_t factor = arguments.settings.calls_factor;
+  return fmt::format("build/bin/rpcrdma-sim --seeds {}..{}{}{}{} --verbose", seed, seed,
+                     factor == 1 ? "" : fmt::format(" --calls-factor {}", factor),
                      arguments.settings.faults ? "" : " --faults off",
                      arguments.sabotage == "none" ? "" : " --sabotage " + arguments.sabotage);
 }
@@ -169,6 +171,8 @@ int main(int argc, char** argv) {
       {"--verbose", &arguments.settings.verbose, "print what happens, with virtual time"},
       {"--steps-max", &arguments.settings.steps_max,
        "a seed that takes more steps has failed: it did not end"},
+      {"--calls-factor", &arguments.settings.calls_factor,
+       "make so many times the calls that a seed draws"},
       {"--faults",
        &arguments.faults,
        "let seeds draw faults: refused and broken connections, failing registrations",
@@ -187,8 +191,9 @@ int main(int argc, char** argv) {
       {"--sabotage",
        &arguments.sabotage,
        "make a mistake deliberately, to see it found: wrong-result, guard, late-write, two-ends, "
-       "lost-wake, memory, forgetful",
-       {.choices = "forgetful|guard|late-write|lost-wake|memory|none|two-ends|wrong-result"}},
+       "lost-wake, memory, forgetful, unfair",
+       {.choices =
+            "forgetful|guard|late-write|lost-wake|memory|none|two-ends|unfair|wrong-result"}},
   });
   command.set_footer("Exit status: 0 all seeds hold, 1 an invariant is broken, 2 wrong usage.");
   if (const auto status = command.parse(argc, argv)) return *status;
@@ -196,7 +201,8 @@ int main(int argc, char** argv) {
       {"none", Sabotage::kNone},        {"wrong-result", Sabotage::kWrongResult},
       {"guard", Sabotage::kGuard},      {"late-write", Sabotage::kLateWrite},
       {"two-ends", Sabotage::kTwoEnds}, {"lost-wake", Sabotage::kLostWake},
-      {"memory", Sabotage::kMemory},    {"forgetful", Sabotage::kForgetful}};
+      {"memory", Sabotage::kMemory},    {"forgetful", Sabotage::kForgetful},
+      {"unfair", Sabotage::kUnfair}};
   arguments.settings.faults = arguments.faults == "on";
   arguments.settings.sabotage = mistakes.at(arguments.sabotage);
   std::signal(SIGABRT, rpcrdma::simulation::handle_abort);

@@ -1,6 +1,7 @@
 // The course of a simulation: a storm, the calm after it, service as ever, and the end.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/simulation.h"
@@ -16,9 +17,13 @@ constexpr std::uint32_t kIdleActsMax = 200;  // nothing can be done any more
 void Simulation::storm() {
   for (std::size_t i = 0; i < plan_.servers; ++i) add_server();
   for (std::size_t i = 0; i < plan_.clients; ++i) add_client();
+  for (std::size_t i = 0; i < plan_.hostile_peers; ++i) {
+    hostile_peers_.push_back(std::make_unique<HostilePeer>(world_, hostile_random_, totals_, i));
+  }
   std::uint32_t idle = 0;
   while (!over() && calls_left_ > 0 && steps_ < kStormStepsMax && idle < kIdleActsMax) {
     if (random_.one_in(plan_.act_one_in)) act();
+    act_hostile();
     const Moved moved = move();
     if (moved == Moved::kYes) {
       idle = 0;
@@ -67,12 +72,14 @@ void Simulation::serve_again() {
   if (!settle()) return;
   calm_since_.reset();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
+    make_servers_wait();
     if (clients_[i]->client && can_serve(*clients_[i])) serve_again_on(i);
     if (over()) return;
   }
   for (const auto& client : clients_) destroy_client(*client);
   if (!settle() || plan_.world.regions_max < 1024) return;
   clients_left_ = 1;
+  make_servers_wait();
   add_client();
   if (!settle()) return;
   if (can_serve(*clients_.back())) {
@@ -80,6 +87,30 @@ void Simulation::serve_again() {
   } else if (const ServerActor& server = *servers_[clients_.back()->server];
              server.server && !server.stopping) {
     verdict_.broken(7, "a client cannot connect although all is calm");
+  }
+}
+
+// Each hostile peer that may connect leaves something undone. The calls of a server with little
+// memory would wait for that.
+void Simulation::make_servers_wait() {
+  if (hostile_peers_.empty()) return;
+  if (std::ranges::any_of(servers_, [](const auto& it) { return is_tiny(it->options); })) {
+    for (const auto& each : hostile_peers_) each->leave();
+    settle();
+    return;
+  }
+  for (const auto& each : hostile_peers_) each->come(hostile_target());
+  settle();
+  for (int i = 0; i < 2; ++i) {
+    for (const auto& each : hostile_peers_) {
+      if (each->is_there()) each->take_news();
+    }
+    settle();
+  }
+  for (const auto& each : hostile_peers_) each->make_server_wait();
+  settle();
+  for (const auto& each : hostile_peers_) {
+    if (each->waiting_reads() > 0) totals_.add(Count::kHostileWaits);
   }
 }
 
@@ -111,6 +142,9 @@ void Simulation::finish() {
   if (random_.one_in(2)) {
     for (const auto& client : clients_) destroy_client(*client);
   }
+  if (hostile_random_.one_in(2)) {
+    for (const auto& each : hostile_peers_) each->leave();
+  }
   for (const auto& server : servers_) {
     if (!server->server) continue;
     stop_server(*server);
@@ -122,6 +156,7 @@ void Simulation::finish() {
     destroy_server(*server);
   }
   for (const auto& client : clients_) destroy_client(*client);
+  for (const auto& each : hostile_peers_) each->leave();
   while (!over() && world_.step()) count_step();
   check();
   for (const auto& record : records_) {

@@ -129,6 +129,12 @@ void draw_profile(SeededRandom& random, ConnectionOptions& options) {
   options.rfc5666.done_timeout = std::chrono::milliseconds(pick(random, {1'000, 5'000, 30'000}));
 }
 
+void draw_hostility(SeededRandom& random, Plan& plan) {
+  plan.hostile_peers = random.one_in(4) ? between(random, 1, 4) : 0;
+  plan.hostile_acts = pick(random, {60, 300, 1000});
+  plan.hostile_one_in = pick(random, {2, 5, 20});
+}
+
 ReconnectOptions draw_reconnection(SeededRandom& random) {
   ReconnectOptions options;
   options.enabled = !random.one_in(4);

@@ -52,6 +52,9 @@ struct Plan {
   ProtocolVersion version;
   SecurityPlan security;
   bool reconnects;  // clients whose connection is lost make another one, and repeat their calls
+  std::size_t hostile_peers;     // beside the clients
+  std::uint32_t hostile_acts;    // of all of them, before the world calms down
+  std::uint32_t hostile_one_in;  // one of them does something in one step of so many
 
   // Registrations may be refused to anybody, by fault or by limit.
   bool attach_may_fail() const noexcept {
@@ -78,6 +81,8 @@ ServerOptions draw_server_options(SeededRandom& random);
 std::uint32_t draw_receive_size(SeededRandom& random);
 // How a side follows RFC 5666.
 void draw_profile(SeededRandom& random, ConnectionOptions& options);
+// How many peers are hostile, and how active.
+void draw_hostility(SeededRandom& random, Plan& plan);
 // How a client reconnects, in a simulation where clients do.
 ReconnectOptions draw_reconnection(SeededRandom& random);
 // How many backward Calls a side is ready for; 0: none.

@@ -41,10 +41,14 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       change_random_(seed ^ 0x3333333333333333U),
       security_random_(seed ^ 0x6666666666666666U),
       reconnect_random_(seed ^ 0x7777777777777777U),
+      hostile_random_(seed ^ 0x8888888888888888U),
       plan_([&] {
         Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
         plan.security = draw_security(security_random_, settings.faults);
         plan.reconnects = reconnect_random_.one_in(4);
+        draw_hostility(hostile_random_, plan);
+        plan.calls *= settings.calls_factor;
+        plan.bytes_max *= settings.calls_factor;
         return plan;
       }()),
       trace_(settings.verbose),
@@ -52,6 +56,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       security_(plan_.security, world_, totals_, security_random_),
       foreign_(foreign_memory()),
       calls_left_(plan_.calls),
+      hostile_acts_left_(plan_.hostile_peers > 0 ? plan_.hostile_acts : 0),
       clients_left_(plan_.clients + plan_.clients_more),
       bytes_left_(plan_.bytes_max) {
   place = {seed, 0, 0};
@@ -260,10 +265,15 @@ bool Simulation::may_have_to_wait(std::size_t client) const {
   const ClientActor& actor = *clients_[client];
   const ServerActor& server = *servers_[actor.server];
   if (!actor.kept.empty() || may_reconnect(actor)) return true;
-  if (server.service->held() > 0 && is_tiny(server.options)) return true;
+  const bool others_hold = server.service->held() > 0 || hostile_peer_is_there();
+  if (others_hold && is_tiny(server.options)) return true;
   return std::ranges::any_of(records_, [&](const auto& record) {
     return record->client() == client && server.service->holds(record->script().id);
   });
+}
+
+bool Simulation::hostile_peer_is_there() const {
+  return std::ranges::any_of(hostile_peers_, [](const auto& each) { return each->is_connected(); });
 }
 
 // Called when nothing is going to happen but time-outs. Unless somebody was left waiting on

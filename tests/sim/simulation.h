@@ -16,6 +16,7 @@
 #include "rpcrdma/server.h"
 #include "sim/behaviour.h"
 #include "sim/call_record.h"
+#include "sim/hostile_peer.h"
 #include "sim/node.h"
 #include "sim/plan.h"
 #include "sim/security.h"
@@ -36,12 +37,14 @@ enum class Sabotage : std::uint8_t {
   kLostWake,     // wake() does nothing: calls never end, I7
   kMemory,       // servers are believed to have a hundredth of their memory: I9
   kForgetful,    // servers remember no replies: I10
+  kUnfair,       // no call is believed to take any time beside hostile peers: I11
 };
 
 struct Settings {
   bool faults = true;
   bool verbose = false;
   std::uint64_t steps_max = 2'000'000;
+  std::uint32_t calls_factor = 1;  // so many times the calls that the seed draws
   Sabotage sabotage = Sabotage::kNone;
 };
 
@@ -96,6 +99,7 @@ class Simulation final : private Driver {
     std::vector<std::unique_ptr<Caller>> callers;
     std::unique_ptr<Node> node;
     std::unique_ptr<ScriptedService> service;
+    std::unique_ptr<HostileProgram> hostile_program;
     std::optional<Server> server;
     bool stopping = false;
     Instant stopped_at{};
@@ -128,6 +132,7 @@ class Simulation final : private Driver {
   void check_server(const ServerActor& actor);
   bool may_reconnect(const ClientActor& actor) const;
   bool may_have_to_wait(std::size_t client) const;
+  bool hostile_peer_is_there() const;
   void check_nobody_is_forgotten();
   bool anything_held() const;
   bool over() const { return !verdict_.ok() || steps_ >= settings_.steps_max; }
@@ -144,6 +149,7 @@ class Simulation final : private Driver {
   void refused(const ClientActor& actor, const CallRecord& record, const Error& error);
   void not_started(ClientActor& actor, CallRecord& record, const Error& error);
   void call_ended(CallRecord& record, Expected<Reply, Error> reply);
+  void check_fairness(const CallRecord& record);
   void count_failure(Errc code);
   void judge(CallRecord& record, const Error& error);
   CallScript next_script(const ClientActor& actor);
@@ -159,6 +165,8 @@ class Simulation final : private Driver {
   void check_caller(const CallContext& context, std::uint64_t call);
   void act_backward();
   void act_on_characteristics();
+  void act_hostile();
+  std::string hostile_target();
   void start_backward(Caller& caller);
   void backward_ended(BackwardRecord& record, Expected<Reply, Error> reply);
   void judge_backward(const BackwardRecord& record, const Error& error);
@@ -173,6 +181,7 @@ class Simulation final : private Driver {
   void serve_again();
   bool can_serve(const ClientActor& actor) const;
   void serve_again_on(std::size_t client);
+  void make_servers_wait();
   void finish();
   void wait_for_drain(ServerActor& actor);
 
@@ -180,7 +189,7 @@ class Simulation final : private Driver {
   SeededRandom random_;
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
-  SeededRandom security_random_, reconnect_random_;
+  SeededRandom security_random_, reconnect_random_, hostile_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;
@@ -191,7 +200,7 @@ class Simulation final : private Driver {
   const ForeignMemory& foreign_;
   std::uint64_t steps_ = 0;
   std::uint64_t next_id_ = 1;
-  std::uint32_t calls_left_;
+  std::uint32_t calls_left_, hostile_acts_left_;
   std::size_t clients_left_;
   std::size_t bytes_left_;
   bool calm_ = false;          // no faults and no lags any more
@@ -201,6 +210,7 @@ class Simulation final : private Driver {
   std::vector<std::unique_ptr<BackwardRecord>> backward_records_;
   std::vector<std::unique_ptr<ServerActor>> servers_;
   std::vector<std::unique_ptr<ClientActor>> clients_;
+  std::vector<std::unique_ptr<HostilePeer>> hostile_peers_;
   std::vector<Node*> ready_;  // scratch of move()
 };
 

@@ -39,7 +39,11 @@ enum class Count : std::uint8_t {
   kContexts,  // RPCSEC_GSS: contexts begun; denials forged; calls replayed
   kForged,
   kReplays,
-  kReconnections,  // of the connections: not the first of their client
+  kReconnections,       // of the connections: not the first of their client
+  kHostileConnections,  // that hostile peers ask for; their messages
+  kHostileMessages,
+  kHostileCalls,  // of them, that a program got
+  kHostileWaits,  // times that one of them let RDMA Reads wait beside calls that must succeed
   kCount,
 };
 
@@ -74,7 +78,11 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "contexts",
     "forged",
     "replays",
-    "reconnections"};
+    "reconnections",
+    "hostile_connections",
+    "hostile_messages",
+    "hostile_calls",
+    "hostile_waits"};
 static_assert(!kCountNames.back().empty(), "each count has a name");
 
 class Totals {
