@@ -217,6 +217,18 @@ TEST(PlanPull, FewerChunksThanResultsGoToTheReplyRoomWhereTheyFit) {
   EXPECT_EQ(pull.items[1], (ReadItem{300, true}));
 }
 
+// Only an item has padding behind it, which need not be read. Seed 34305 of the simulation: a reply
+// without its last byte was taken for one whose checksum is wrong.
+TEST(PlanPull, ReplyThatIsLongerThanItsRoomByLessThanAWordDoesNotFit) {
+  const ResultRoom reply_room{Lease{9}, 199, 0, 0};
+  const auto whole = [](std::uint32_t size) {
+    return std::array{wire::ReadSegment{0, {SteeringTag{70}, size, 500}}};
+  };
+  rfc5666::Pull pull;
+  EXPECT_TRUE(rfc5666::plan_pull(whole(196), {}, reply_room, pull));
+  EXPECT_FALSE(rfc5666::plan_pull(whole(200), {}, reply_room, pull));
+}
+
 TEST_F(ReadReplies, ReadsStayWithinTheLimit) {
   LinkParameters link = sizes();
   link.reads_in_flight_max = 2;

@@ -153,6 +153,8 @@ bool plan_pull(std::span<const wire::ReadSegment> reads, std::span<const ResultR
        position = next_position(reads, position)) {
     if (*position % xdr::kWordSize != 0) return false;
     if (*position == 0) {
+      // A message has no padding behind it that could be left where it is.
+      if (chunk_size(reads, 0) > spare.size_max) return false;
       const auto size = pull_into_spare(0);
       if (!size || *size == 0) return false;
       pull.in_reply_room = static_cast<std::uint32_t>(*size);
