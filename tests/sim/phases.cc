@@ -65,11 +65,14 @@ void Simulation::calm_down() {
 // New calls succeed: on the connections that are left, and on new ones.
 void Simulation::serve_again() {
   trace_.note(world_, "{} calls have ended", totals_.of(Count::kCalls));
-  while (anything_held()) {
-    answer_held();
-    answer_held_backward();
-  }
-  if (!settle()) return;
+  // A call that the service fails may have been made again meanwhile, and is held then.
+  do {
+    while (anything_held()) {
+      answer_held();
+      answer_held_backward();
+    }
+    if (!settle()) return;
+  } while (anything_held());
   calm_since_.reset();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     make_servers_wait();
