@@ -318,6 +318,65 @@ TEST(Stream, SegmentAlignmentKeepsCrcsWhole) {
   }
 }
 
+// Whatever comes before it, a long message is cut where no CRC is.
+TEST(Stream, SegmentAlignmentKeepsCrcsWholeBehindAnyMessage) {
+  constexpr std::size_t kSegment = 1447;
+  for (std::size_t before = 4; before < kSegment; before += 4) {
+    SCOPED_TRACE(before);
+    SeededRandom random(13);
+    Stream stream({64, 64, 4, 4}, random);
+    stream.start({true, true, 2, 4, 4, Rtr::kNone}, kSegment, kSegment);
+    const Buffer first = random_bytes(random, before), second = random_bytes(random, 60'000);
+    ASSERT_TRUE(test::post_send(stream, 1, first));
+    ASSERT_TRUE(test::post_send(stream, 2, second));
+    std::array<Bytes, 128> room;
+    while (const std::size_t count = stream.transmit(room)) {
+      Buffer batch;
+      for (const Bytes part : std::span(room).first(count)) {
+        batch.insert(batch.end(), part.begin(), part.end());
+      }
+      for (std::size_t at = 0; at < batch.size();) {
+        at += fpdu_size(load16(&batch[at]));
+        EXPECT_EQ((at - 1) / kSegment, (at - 4) / kSegment);
+      }
+      stream.handle_sent(batch.size());
+    }
+  }
+}
+
+// A batch has room for the pieces of whole FPDUs, also where each has as many as a message may
+// have.
+TEST(Stream, MessagesOfManyPiecesFillABatchAndNoMore) {
+  constexpr std::size_t kPiece = kTaggedPayloadMax / kSpansMax - 8, kMessages = 6;
+  for (std::size_t first = 1; first <= kSpansMax; ++first) {
+    SCOPED_TRACE(first);
+    SeededRandom random(13);
+    Stream stream({64, 64, 4, 4}, random);
+    stream.start({true, true, 2, 4, 4, Rtr::kNone}, kFpduSizeMax, 0);
+    const Buffer memory = random_bytes(random, 2 * kPiece * kSpansMax);
+    std::vector<Bytes> spans;  // with gaps, so that none continues the one before
+    for (std::size_t i = 0; i < kSpansMax; ++i) {
+      spans.push_back(Bytes(memory).subspan(2 * i * kPiece, kPiece));
+    }
+    ASSERT_TRUE(stream.post_send(0, std::span(spans).first(first), {}));
+    for (std::uint64_t i = 1; i < kMessages; ++i) ASSERT_TRUE(stream.post_send(i, spans, {}));
+    std::array<Bytes, 128> room;
+    std::size_t fpdus = 0;
+    while (const std::size_t count = stream.transmit(room)) {
+      Buffer batch;
+      for (const Bytes part : std::span(room).first(count)) {
+        batch.insert(batch.end(), part.begin(), part.end());
+      }
+      for (std::size_t at = 0; at < batch.size(); ++fpdus) {
+        at += fpdu_size(load16(&batch[at]));
+        ASSERT_LE(at, batch.size()) << "the FPDU is cut";
+      }
+      stream.handle_sent(batch.size());
+    }
+    EXPECT_EQ(fpdus, kMessages);
+  }
+}
+
 // A Read Request cannot be made shorter: where its CRC would be cut, it waits for the next batch.
 TEST(Stream, SegmentAlignmentKeepsCrcsOfReadRequestsWhole) {
   constexpr std::size_t kSegment = 1447;
