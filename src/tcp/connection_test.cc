@@ -270,6 +270,7 @@ TEST_F(ConnectionTest, PeerThatDripsIsDropped) {
     return false;
   });
   EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
+  EXPECT_EQ(connection->cause().code, 0) << "no call of the system has failed";
 }
 
 // It is not the peer's fault that nobody has read what it has sent.
