@@ -1,0 +1,67 @@
+#include "nfs/posix/listing.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+namespace nfs::posix {
+namespace {
+
+class ListingsTest : public testing::Test {
+ protected:
+  ListingsTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "listing-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~ListingsTest() override { std::filesystem::remove_all(path_); }
+
+  void make(const std::string& name) { std::ofstream(path_ / name) << name; }
+  // Of a new object: as after a restart.
+  Listings::Page page(std::uint64_t cookie, std::size_t count) {
+    const files::File directory(path_.c_str(), O_RDONLY | O_DIRECTORY);
+    struct stat status {};
+    EXPECT_EQ(::fstat(directory.descriptor(), &status), 0);
+    Listings listings;
+    return listings.page({}, directory, status, cookie, count).value();
+  }
+
+  std::filesystem::path path_;
+};
+
+TEST_F(ListingsTest, GoOnBehindTheirCookieWhereEntriesCameAndWent) {
+  for (int i = 0; i < 40; ++i) make("old" + std::to_string(i));
+  const Listings::Page first = page(0, 12);
+  ASSERT_EQ(first.entries.size(), 12U);
+  EXPECT_FALSE(first.is_last);
+  std::map<std::string, int> seen;
+  for (const DirectoryEntry& each : first.entries) {
+    ++seen[each.name];
+    if (each.name.starts_with("old")) std::filesystem::remove(path_ / each.name);
+  }
+  for (int i = 0; i < 40; ++i) make("new" + std::to_string(i));
+  const Listings::Page rest = page(first.entries.back().cookie, 1000);
+  EXPECT_TRUE(rest.is_last);
+  for (const DirectoryEntry& each : rest.entries) ++seen[each.name];
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "old" + std::to_string(i);
+    EXPECT_EQ(seen[name], 1) << name;
+  }
+  for (const char* each : {".", ".."}) EXPECT_EQ(seen[each], 1) << each;
+}
+
+TEST_F(ListingsTest, BeginWithTheDirectoryItselfAndTheOneAbove) {
+  for (int i = 0; i < 10; ++i) make(std::to_string(i));
+  const Listings::Page first = page(0, 2);
+  ASSERT_EQ(first.entries.size(), 2U);
+  EXPECT_EQ(first.entries[0].name, ".");
+  EXPECT_EQ(first.entries[1].name, "..");
+}
+
+}  // namespace
+}  // namespace nfs::posix
