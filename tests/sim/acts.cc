@@ -178,6 +178,7 @@ void Simulation::add_client() {
   actor->options.connection.receive_size_max = draw_receive_size(change_random_);
   if (plan_.reconnects) actor->options.reconnect = draw_reconnection(reconnect_random_);
   actor->server = random_.below(servers_.size());
+  actor->is_misled = hostile_server_ && !calm_ && hostile_random_.one_in(3);
   if (plan_.security.is_used) {
     if (const auto service = draw_service(security_random_)) {
       actor->security = std::make_unique<SecureClient>(security_, clients_.size(), *service);
@@ -186,7 +187,7 @@ void Simulation::add_client() {
   }
   const Node::Shared shared{world_,
                             *this,
-                            verdict_,
+                            actor->is_misled ? ignored_ : verdict_,
                             totals_,
                             trace_,
                             plan_.progress_runs_the_world,
@@ -194,8 +195,10 @@ void Simulation::add_client() {
                             plan_.rfc5666};
   actor->node = std::make_unique<Node>(shared, true, clients_.size());
   --clients_left_;
-  const std::string address(
-      servers_[actor->server]->server ? servers_[actor->server]->server->address() : kNobody);
+  const std::string address(actor->is_misled ? hostile_server_->address()
+                            : servers_[actor->server]->server
+                                ? servers_[actor->server]->server->address()
+                                : kNobody);
   auto connecting = ConnectingClient::connect_on(*actor->node, address, actor->options);
   trace_.note(world_, "client {} connects to server {}, {} credits, {} inline", clients_.size(),
               actor->server, actor->options.connection.credits,
@@ -203,8 +206,11 @@ void Simulation::add_client() {
   if (connecting) {
     actor->client.emplace(std::move(*connecting));
     actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, backward_random_);
+    actor->hostile_program = std::make_unique<HostileProgram>(foreign_, hostile_random_, totals_);
     if (actor->options.backward_calls > 0 &&
-        !Backward::serve(*actor->client, kProgram, kVersion, *actor->service)) {
+        !(actor->is_misled
+              ? Backward::serve(*actor->client, kHostileProgram, 1, *actor->hostile_program)
+              : Backward::serve(*actor->client, kProgram, kVersion, *actor->service))) {
       verdict_.broken(7, "a client cannot serve");
     }
     if (random_.one_in(4)) {
@@ -313,6 +319,7 @@ CallScript Simulation::next_script(const ClientActor& actor) {
 // Returns whether prepare() or start() had no reason to say so.
 bool Simulation::is_wrong_to_refuse(const ClientActor& actor, const CallScript& script,
                                     Errc code) const {
+  if (actor.is_misled) return false;  // there may be no room for anything
   if (code == Errc::kConnectionLost) return actor.client->connected();
   if (code == Errc::kCanceled) return !actor.closed;
   if (code == Errc::kTooLarge) return script.can_start();
@@ -403,6 +410,7 @@ void Simulation::judge(CallRecord& record, const Error& error) {
                                                other->deadline() <= world_.now();
                                       }) ||
                   backward_gives_up(record.client());
+  if (actor.is_misled) return;
   const Circumstances circumstances{plan_,        actor.options, servers_[actor.server]->options,
                                     actor.closed, actor.gave_up, world_.now() >= record.deadline()};
   auto wrong = judge_failure(record.script(), circumstances, error.code);
@@ -423,11 +431,15 @@ void Simulation::call_ended(CallRecord& record, Expected<Reply, Error> reply) {
   bool kept = false;
   if (reply) {
     totals_.add(Count::kOk);
-    if (const auto wrong = judge_success(record.script())) {
-      verdict_.broken(6, fmt::format("call {} must fail: {}", record.script().id, *wrong));
+    if (actor.is_misled) {
+      trace_.note(world_, "it has the sum {}", record.read_anything(*reply, verdict_));
+    } else {
+      if (const auto wrong = judge_success(record.script())) {
+        verdict_.broken(6, fmt::format("call {} must fail: {}", record.script().id, *wrong));
+      }
+      record.check_results(*reply, foreign_, verdict_);
+      check_fairness(record);
     }
-    record.check_results(*reply, foreign_, verdict_);
-    check_fairness(record);
     kept = !actor.going && !calm_ && random_.one_in(10);
     auto taken = std::make_unique<KeptReply>(&record, std::move(*reply));
     if (kept) actor.kept.push_back(std::move(taken));  // else it is released here

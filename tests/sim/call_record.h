@@ -31,6 +31,9 @@ class CallRecord {
   void ended(Verdict& verdict);
   // I6: the results are what the service had, where the call wanted them.
   void check_results(Reply& reply, const ForeignMemory& foreign, Verdict& verdict);
+  // I4: whatever a hostile server has answered, what was placed lies in a place of this call. Reads
+  // all of it, and returns a sum of that.
+  unsigned read_anything(Reply& reply, Verdict& verdict);
   // I4: nothing was written around the memory that was lent, nor into the arguments.
   void check_memory(Verdict& verdict) const;
   // The application is done with the call's memory: nobody else touches it from now on (I3).

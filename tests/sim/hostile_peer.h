@@ -5,14 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "base/random.h"
 #include "rdma/sim/provider.h"
-#include "rdma/sim/queue_pair.h"
 #include "rpcrdma/service.h"
+#include "sim/hostile_link.h"
 #include "sim/service.h"
 #include "sim/totals.h"
 
@@ -53,26 +51,13 @@ class HostilePeer {
   void come(const std::string& address);
   void take_news();
   void make_server_wait();
-  bool is_there() const noexcept { return queue_pair_ != nullptr; }
-  bool is_connected() const noexcept { return is_connected_; }
-  // Returns how many RDMA Reads of its memory wait.
-  std::size_t waiting_reads() const noexcept {
-    return simulated_ != nullptr ? simulated_->hostility.held_reads.size() : 0;
-  }
-  void leave() noexcept;
+  HostileLink& link() noexcept { return link_; }
+  const HostileLink& link() const noexcept { return link_; }
 
  private:
-  struct Exposed {
-    SteeringTag tag;
-    std::uint64_t address;
-    std::uint32_t size;
-  };
-  using Words = std::vector<std::uint32_t>;
+  using Words = HostileLink::Words;
+  using Segment = HostileLink::Segment;
 
-  void connect(const std::string& address);
-  void prepare();
-  void post_receives();
-  void expose(std::uint64_t offset, std::uint32_t size, bool for_reading);
   void act_on_connection();
   Words make_right_call(std::uint32_t size);
   Words make_call();
@@ -80,29 +65,14 @@ class HostilePeer {
                        std::uint32_t flavor);
   void add_read_list(Words& words);
   void add_write_chunk(Words& words);
-  void add_segment(Words& words, const std::vector<Exposed>& exposed);
-  void spoil(Words& words);
-  void send(const Words& words);
-  void send_nonsense();
-  std::uint32_t pick(std::initializer_list<std::uint32_t> values);
 
   SeededRandom& random_;
-  Totals& totals_;
   rdma::sim::Provider provider_;
-  std::vector<std::byte> memory_;
-  std::unique_ptr<rdma::QueuePair> queue_pair_;
-  rdma::sim::QueuePair* simulated_ = nullptr;  // the same
-  work::RegionId region_{};
-  bool is_connected_ = false;
-  bool takes_messages_ = true;  // else it posts no Receives
-  bool answers_reads_ = true;
+  HostileLink link_;
   bool is_patient_ = false;  // it makes one Call at a time, so that it keeps its connection longer
   bool has_answer_ = true;
   std::uint32_t version_ = 1;
   std::uint32_t next_xid_ = 0;
-  std::size_t sends_ = 0;  // posted, and not complete
-  std::size_t next_slot_ = 0;
-  std::vector<Exposed> readable_, writable_;
 };
 
 }  // namespace rpcrdma::simulation

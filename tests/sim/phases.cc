@@ -16,6 +16,7 @@ constexpr std::uint32_t kIdleActsMax = 200;  // nothing can be done any more
 
 void Simulation::storm() {
   for (std::size_t i = 0; i < plan_.servers; ++i) add_server();
+  if (plan_.has_hostile_server) hostile_server_.emplace(world_, hostile_random_, totals_);
   for (std::size_t i = 0; i < plan_.clients; ++i) add_client();
   for (std::size_t i = 0; i < plan_.hostile_peers; ++i) {
     hostile_peers_.push_back(std::make_unique<HostilePeer>(world_, hostile_random_, totals_, i));
@@ -24,6 +25,7 @@ void Simulation::storm() {
   while (!over() && calls_left_ > 0 && steps_ < kStormStepsMax && idle < kIdleActsMax) {
     if (random_.one_in(plan_.act_one_in)) act();
     act_hostile();
+    if (hostile_server_ && hostile_random_.one_in(3)) hostile_server_->act();
     const Moved moved = move();
     if (moved == Moved::kYes) {
       idle = 0;
@@ -43,6 +45,7 @@ void Simulation::calm_down() {
   world_.stop_faults();
   security_.calm_down();
   calm_ = true;
+  if (hostile_server_) hostile_server_->stop_listening();
   calm_since_ = world_.now();
   for (const auto& client : clients_) {
     while (!client->kept.empty()) release_reply(*client);
@@ -98,7 +101,7 @@ void Simulation::serve_again() {
 void Simulation::make_servers_wait() {
   if (hostile_peers_.empty()) return;
   if (std::ranges::any_of(servers_, [](const auto& it) { return is_tiny(it->options); })) {
-    for (const auto& each : hostile_peers_) each->leave();
+    for (const auto& each : hostile_peers_) each->link().end();
     settle();
     return;
   }
@@ -106,21 +109,21 @@ void Simulation::make_servers_wait() {
   settle();
   for (int i = 0; i < 2; ++i) {
     for (const auto& each : hostile_peers_) {
-      if (each->is_there()) each->take_news();
+      each->take_news();
     }
     settle();
   }
   for (const auto& each : hostile_peers_) each->make_server_wait();
   settle();
   for (const auto& each : hostile_peers_) {
-    if (each->waiting_reads() > 0) totals_.add(Count::kHostileWaits);
+    if (each->link().waiting_reads() > 0) totals_.add(Count::kHostileWaits);
   }
 }
 
 bool Simulation::can_serve(const ClientActor& actor) const {
   const ServerActor& server = *servers_[actor.server];
-  return actor.client && actor.client->connected() && !actor.closed && server.server &&
-         !server.stopping;
+  return actor.client && actor.client->connected() && !actor.closed && !actor.is_misled &&
+         server.server && !server.stopping;
 }
 
 void Simulation::serve_again_on(std::size_t client) {
@@ -146,7 +149,7 @@ void Simulation::finish() {
     for (const auto& client : clients_) destroy_client(*client);
   }
   if (hostile_random_.one_in(2)) {
-    for (const auto& each : hostile_peers_) each->leave();
+    for (const auto& each : hostile_peers_) each->link().end();
   }
   for (const auto& server : servers_) {
     if (!server->server) continue;
@@ -159,7 +162,8 @@ void Simulation::finish() {
     destroy_server(*server);
   }
   for (const auto& client : clients_) destroy_client(*client);
-  for (const auto& each : hostile_peers_) each->leave();
+  for (const auto& each : hostile_peers_) each->link().end();
+  if (hostile_server_) hostile_server_->leave();
   while (!over() && world_.step()) count_step();
   check();
   for (const auto& record : records_) {

@@ -132,6 +132,7 @@ void draw_profile(SeededRandom& random, ConnectionOptions& options) {
 void draw_hostility(SeededRandom& random, Plan& plan) {
   plan.hostile_peers = random.one_in(4) ? between(random, 1, 4) : 0;
   plan.hostile_acts = pick(random, {60, 300, 1000});
+  plan.has_hostile_server = random.one_in(2) && plan.hostile_peers > 0;
   plan.hostile_one_in = pick(random, {2, 5, 20});
 }
 

@@ -53,6 +53,7 @@ struct Plan {
   SecurityPlan security;
   bool reconnects;  // clients whose connection is lost make another one, and repeat their calls
   std::size_t hostile_peers;     // beside the clients
+  bool has_hostile_server;       // which some clients call
   std::uint32_t hostile_acts;    // of all of them, before the world calms down
   std::uint32_t hostile_one_in;  // one of them does something in one step of so many
 

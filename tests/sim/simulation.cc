@@ -219,8 +219,8 @@ void Simulation::check() {
       verdict_.broken(5, fmt::format("client {} has {} calls in flight, its program knows of {}", i,
                                      actor.client->calls_in_flight(), expected));
     }
-    if (plan_.connections_last() && !calm_ && !actor.gave_up && actor.node->link_ended() &&
-        actor.node->link_cause() != "connect") {
+    if (plan_.connections_last() && !calm_ && !actor.is_misled && !actor.gave_up &&
+        actor.node->link_ended() && actor.node->link_cause() != "connect") {
       verdict_.broken(7, fmt::format("client {} lost its connection for no reason: {}", i,
                                      actor.node->link_cause()));
     }
@@ -264,7 +264,7 @@ bool Simulation::anything_held() const {
 bool Simulation::may_have_to_wait(std::size_t client) const {
   const ClientActor& actor = *clients_[client];
   const ServerActor& server = *servers_[actor.server];
-  if (!actor.kept.empty() || may_reconnect(actor)) return true;
+  if (!actor.kept.empty() || may_reconnect(actor) || actor.is_misled) return true;
   const bool others_hold = server.service->held() > 0 || hostile_peer_is_there();
   if (others_hold && is_tiny(server.options)) return true;
   return std::ranges::any_of(records_, [&](const auto& record) {
@@ -273,7 +273,8 @@ bool Simulation::may_have_to_wait(std::size_t client) const {
 }
 
 bool Simulation::hostile_peer_is_there() const {
-  return std::ranges::any_of(hostile_peers_, [](const auto& each) { return each->is_connected(); });
+  return std::ranges::any_of(hostile_peers_,
+                             [](const auto& each) { return each->link().is_connected(); });
 }
 
 // Called when nothing is going to happen but time-outs. Unless somebody was left waiting on

@@ -17,6 +17,7 @@
 #include "sim/behaviour.h"
 #include "sim/call_record.h"
 #include "sim/hostile_peer.h"
+#include "sim/hostile_server.h"
 #include "sim/node.h"
 #include "sim/plan.h"
 #include "sim/security.h"
@@ -108,8 +109,10 @@ class Simulation final : private Driver {
     ClientOptions options;
     std::unique_ptr<SecureClient> security;  // null: none
     std::size_t server = 0;
+    bool is_misled = false;  // its server is the hostile one: its calls end in any way
     std::unique_ptr<Node> node;
-    std::unique_ptr<ScriptedService> service;  // of backward Calls
+    std::unique_ptr<ScriptedService> service;         // of backward Calls
+    std::unique_ptr<HostileProgram> hostile_program;  // of those of a hostile server
     std::optional<Client> client;
     std::vector<std::unique_ptr<KeptReply>> kept;
     std::uint32_t slots = 0;  // calls that are started and kept replies
@@ -193,6 +196,7 @@ class Simulation final : private Driver {
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;
+  Verdict ignored_;  // on credits between a client and the hostile server
   Totals totals_;
   BehaviourMonitor behaviour_;
   rdma::sim::World world_;
@@ -211,6 +215,7 @@ class Simulation final : private Driver {
   std::vector<std::unique_ptr<ServerActor>> servers_;
   std::vector<std::unique_ptr<ClientActor>> clients_;
   std::vector<std::unique_ptr<HostilePeer>> hostile_peers_;
+  std::optional<HostileServer> hostile_server_;
   std::vector<Node*> ready_;  // scratch of move()
 };
 

@@ -22,7 +22,7 @@ class ListingsTest : public testing::Test {
   ~ListingsTest() override { std::filesystem::remove_all(path_); }
 
   void make(const std::string& name) { std::ofstream(path_ / name) << name; }
-  // Of a new object: as after a restart.
+  // Lists by a new object, as after a restart.
   Listings::Page page(std::uint64_t cookie, std::size_t count) {
     const files::File directory(path_.c_str(), O_RDONLY | O_DIRECTORY);
     struct stat status {};

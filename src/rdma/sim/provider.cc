@@ -60,7 +60,6 @@ Expected<std::unique_ptr<rdma::QueuePair>, Error> Provider::connect(std::string_
                                                                     Bytes private_data) {
   if (!is_address(address)) return failure(Errc::kBadAddress, "connect");
   auto queue_pair = std::make_unique<QueuePair>(world_, std::string(address), remote_invalidation_);
-  queue_pair->hostility.is_hostile = is_hostile_;
   queue_pair->start_setup_timer();
   ConnectRequest request{queue_pair->id(), world_.new_ephemeral_address(host_),
                          copy_of(private_data)};

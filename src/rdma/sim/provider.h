@@ -50,9 +50,6 @@ class Provider final : public rdma::Provider {
   // Sets the address that peers see of connections made from now on; 127.0.0.1 by default.
   void set_host(std::string host) { host_ = std::move(host); }
 
-  // Its connections from now on are a hostile peer's (Hostility).
-  void set_hostile() noexcept { is_hostile_ = true; }
-
   // These are for the World.
   std::optional<Instant> timer() const noexcept { return timer_; }
   void disarm_if_due(Instant now) noexcept {
@@ -64,7 +61,6 @@ class Provider final : public rdma::Provider {
   std::string name_;
   std::string host_ = "127.0.0.1";
   bool remote_invalidation_;
-  bool is_hostile_ = false;
   std::optional<Instant> timer_;
   std::atomic<bool> woken_{false};
 };
