@@ -58,6 +58,7 @@ void CallRecord::encode(Call& call) {
 }
 
 void CallRecord::started(Instant now, std::chrono::nanoseconds timeout) {
+  began_ = now;
   started_ = true;
   deadline_ = now + script_.timeout.value_or(timeout);
 }

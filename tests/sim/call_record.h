@@ -23,6 +23,7 @@ class CallRecord {
   void encode(Call& call);
   void started(Instant now, std::chrono::nanoseconds timeout);
   bool in_flight() const noexcept { return started_ && ends_ == 0; }
+  Instant began() const noexcept { return began_; }
   Instant deadline() const noexcept { return deadline_; }
   const CallScript& script() const noexcept { return script_; }
   std::size_t client() const noexcept { return client_; }
@@ -56,7 +57,7 @@ class CallRecord {
   CallScript script_;
   std::size_t client_;
   std::vector<GuardedBlock> arguments_, places_;
-  Instant deadline_{};
+  Instant began_{}, deadline_{};
   bool started_ = false;
   bool retired_ = false;
   int ends_ = 0;

@@ -126,7 +126,7 @@ HostileServer::Words HostileServer::make_reply(HostileLink& link, const Words& c
   return words;
 }
 
-// Chunks of its own to read (RFC 5666), and those that the Call has offered, or some.
+// Adds chunks of its own to read (RFC 5666), and those that the Call has offered, or some.
 void HostileServer::add_lists(HostileLink& link, Words& words, const Offer& offer) {
   for (std::uint64_t left = random_.one_in(8) ? random_.below(3) : 0; left > 0; --left) {
     words.insert(words.end(), {1, link.pick({0, 24, 28, 30, 400})});
@@ -141,7 +141,7 @@ void HostileServer::add_lists(HostileLink& link, Words& words, const Offer& offe
   words.push_back(0);
 }
 
-// As it was offered, or with other sizes or tags.
+// Adds the chunk as it was offered, or with other sizes or tags.
 void HostileServer::add_chunk(HostileLink& link, Words& words,
                               const std::vector<Segment>& offered) {
   words.push_back(static_cast<std::uint32_t>(offered.size()));

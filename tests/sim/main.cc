@@ -172,7 +172,7 @@ int main(int argc, char** argv) {
       {"--steps-max", &arguments.settings.steps_max,
        "a seed that takes more steps has failed: it did not end"},
       {"--calls-factor", &arguments.settings.calls_factor,
-       "make so many times the calls that a seed draws"},
+       "make at most so many times the calls that a seed draws"},
       {"--faults",
        &arguments.faults,
        "let seeds draw faults: refused and broken connections, failing registrations",

@@ -78,16 +78,16 @@ void Simulation::serve_again() {
   } while (anything_held());
   calm_since_.reset();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
-    make_servers_wait();
+    make_server_wait(*servers_[clients_[i]->server]);
     if (clients_[i]->client && can_serve(*clients_[i])) serve_again_on(i);
     if (over()) return;
   }
   for (const auto& client : clients_) destroy_client(*client);
   if (!settle() || plan_.world.regions_max < 1024) return;
   clients_left_ = 1;
-  make_servers_wait();
   add_client();
   if (!settle()) return;
+  make_server_wait(*servers_[clients_.back()->server]);
   if (can_serve(*clients_.back())) {
     serve_again_on(clients_.size() - 1);
   } else if (const ServerActor& server = *servers_[clients_.back()->server];
@@ -96,28 +96,25 @@ void Simulation::serve_again() {
   }
 }
 
-// Each hostile peer that may connect leaves something undone. The calls of a server with little
-// memory would wait for that.
-void Simulation::make_servers_wait() {
-  if (hostile_peers_.empty()) return;
-  if (std::ranges::any_of(servers_, [](const auto& it) { return is_tiny(it->options); })) {
-    for (const auto& each : hostile_peers_) each->link().end();
-    settle();
-    return;
+// Each hostile peer leaves something undone at this server. The calls of one with little memory
+// would wait for that.
+void Simulation::make_server_wait(const ServerActor& server) {
+  for (const auto& each : hostile_peers_) each->link().end();
+  if (hostile_peers_.empty() || !settle() || is_tiny(server.options) || !server.server) return;
+  for (const auto& each : hostile_peers_) each->come(std::string(server.server->address()));
+  for (int i = 0; i < 2 && settle(); ++i) {
+    for (const auto& each : hostile_peers_) each->take_news();
   }
-  for (const auto& each : hostile_peers_) each->come(hostile_target());
-  settle();
-  for (int i = 0; i < 2; ++i) {
-    for (const auto& each : hostile_peers_) {
-      each->take_news();
-    }
-    settle();
-  }
+  if (!settle()) return;
   for (const auto& each : hostile_peers_) each->make_server_wait();
   settle();
-  for (const auto& each : hostile_peers_) {
-    if (each->link().waiting_reads() > 0) totals_.add(Count::kHostileWaits);
-  }
+  if (reads_wait()) totals_.add(Count::kHostileWaits);
+}
+
+// Returns whether a hostile peer lets an RDMA Read of the server's wait.
+bool Simulation::reads_wait() const {
+  return std::ranges::any_of(hostile_peers_,
+                             [](const auto& each) { return each->link().waiting_reads() > 0; });
 }
 
 bool Simulation::can_serve(const ClientActor& actor) const {
@@ -138,6 +135,9 @@ void Simulation::serve_again_on(std::size_t client) {
     start_call(actor, plain_script(next_id_++), false);
   }
   settle();
+  if (reads_wait() && actor.slots > 0) {
+    verdict_.broken(11, fmt::format("{} calls wait beside hostile peers", actor.slots));
+  }
   check_nobody_is_forgotten();
   must_succeed_ = false;
 }

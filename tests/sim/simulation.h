@@ -38,7 +38,7 @@ enum class Sabotage : std::uint8_t {
   kLostWake,     // wake() does nothing: calls never end, I7
   kMemory,       // servers are believed to have a hundredth of their memory: I9
   kForgetful,    // servers remember no replies: I10
-  kUnfair,       // no call is believed to take any time beside hostile peers: I11
+  kUnfair,       // calls may take no time at all beside hostile peers: I11
 };
 
 struct Settings {
@@ -111,8 +111,7 @@ class Simulation final : private Driver {
     std::size_t server = 0;
     bool is_misled = false;  // its server is the hostile one: its calls end in any way
     std::unique_ptr<Node> node;
-    std::unique_ptr<ScriptedService> service;         // of backward Calls
-    std::unique_ptr<HostileProgram> hostile_program;  // of those of a hostile server
+    std::unique_ptr<ScriptedService> service;  // of backward Calls
     std::optional<Client> client;
     std::vector<std::unique_ptr<KeptReply>> kept;
     std::uint32_t slots = 0;  // calls that are started and kept replies
@@ -184,7 +183,8 @@ class Simulation final : private Driver {
   void serve_again();
   bool can_serve(const ClientActor& actor) const;
   void serve_again_on(std::size_t client);
-  void make_servers_wait();
+  void make_server_wait(const ServerActor& server);
+  bool reads_wait() const;
   void finish();
   void wait_for_drain(ServerActor& actor);
 

@@ -43,7 +43,7 @@ enum class Count : std::uint8_t {
   kHostileConnections,  // that hostile peers ask for; their messages
   kHostileMessages,
   kHostileCalls,  // of them, that a program got
-  kHostileWaits,  // times that one of them let RDMA Reads wait beside calls that must succeed
+  kHostileWaits,  // times that some let a server's RDMA Reads wait beside calls that must succeed
   kCount,
 };
 

@@ -355,7 +355,10 @@ void QueuePair::arrive(ReadMessage& message) {
     terminate(message.serial, Status::kRemoteAccess, "the peer read where it must not");
     return;
   }
-  if (hostility.holds_responses) return hostility.held_reads.push_back(message);
+  // Responses keep the order of their Reads, also behind those that poll() is about to let go.
+  if (hostility.holds_responses || !hostility.held_reads.empty()) {
+    return hostility.held_reads.push_back(message);
+  }
   later(&last_response_, &QueuePair::respond, message);
 }
 

@@ -30,7 +30,7 @@ struct SendMessage {
   Serial serial;
   std::vector<std::byte> data;
   std::optional<SteeringTag> invalidate;
-  bool is_hostile = false;  // its sender is
+  bool is_hostile = false;  // its sender may break rules
 };
 struct WriteMessage {
   Serial serial;
@@ -105,7 +105,7 @@ class QueuePair final : public rdma::QueuePair {
 
   World::QueuePairId id() const noexcept { return id_; }
   bool is_connected() const noexcept { return state_ == State::kConnected; }
-  Hostility hostility;  // of its owner
+  Hostility hostility;  // a test sets it, to let the owner break rules
 
   // Something can be polled: what would wake the owner on a real machine.
   bool has_news() const noexcept { return work_.has_completions() || news_.has_event(); }

@@ -32,7 +32,7 @@ TEST_F(ServerLoopTest, RefusesAProviderThatCannotWaitForItsSocketsAndGoesOnWithT
   ASSERT_EQ(loop.provider(), nullptr);
   EXPECT_EQ(loop.wait_fd(), (*reactor)->fd());
   loop.wake();
-  loop.wait();  // as wake() has the reactor do, and not the provider
+  loop.wait();  // wake() wakes the reactor, since the provider was refused
 }
 
 TEST_F(ServerLoopTest, RefusesSocketsForWhichItsProviderCannotWait) {
