@@ -26,7 +26,9 @@ bool is_to_fail() {
 
 }  // namespace
 
-void* operator new(std::size_t size) {
+// None is put into its callers: where GCC sees only one half of a pair there, it takes the other
+// one for another allocator's (-Wmismatched-new-delete at -O2).
+[[gnu::noinline]] void* operator new(std::size_t size) {
   void* const memory = is_to_fail() ? nullptr : std::malloc(size != 0 ? size : 1);
   if (memory != nullptr) return memory;
   throw std::bad_alloc();
@@ -38,10 +40,10 @@ void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
     return nullptr;
   }
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t /*size*/) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
   std::free(memory);
 }
 
