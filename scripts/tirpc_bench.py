@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures an unchanged pair of rpcgen's over RDMA beside itself over TCP and beside a native pair, in turn in one run.
 
-usage: tirpc_bench.py COMMAND PROGRAMS [--rounds 5] [--seconds 1] [--cpu same|spread]
+usage: tirpc_bench.py COMMAND PROGRAMS [--rounds 5] [--seconds 1] [--cpu same|spread] [--only NULL|results|arguments]
            COMMAND: an optimised rpcrdma; PROGRAMS: the folder of tirpc_blocks_server and tirpc_blocks_bench
 
 Runs in a network and a mount namespace of its own, which takes root. Each row has the medians of calls a second, and the medians
@@ -64,7 +64,7 @@ def measure(options, crc, table):
         return float(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
     try:
         print(f"CRC {crc}, {'with the table' if table else 'without a table'}")
-        for name, procedure, size in CASES:
+        for name, procedure, size in [each for each in CASES if options.only in each[0]]:
             ways = ["rdma", "tcp"] if procedure == "null" else ["rdma", "tcp", "native"]
             turns = []
             for number in range(options.rounds):
@@ -89,6 +89,7 @@ def main():
     parser.add_argument("programs")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--only", choices=("NULL", "results", "arguments"), default="", help="the cases with this word in their names")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--cpu", choices=("same", "spread"), default="same", help="one core for all processes, or all cores")
     options = parser.parse_args()
