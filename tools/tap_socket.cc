@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +17,9 @@ namespace rpcrdma::tools {
 namespace {
 
 constexpr int kPause_ms = 20;  // between two looks at the tap
+// A client that takes nothing for the first of them is stuck, or for the second, when the server
+// ends.
+constexpr std::chrono::milliseconds kPatience{2000}, kLastPatience{500};
 
 // Bytes on their way to a client.
 class Outgoing {
@@ -37,12 +42,19 @@ class Outgoing {
     return true;
   }
 
-  // Waits for the client to take it, for so long that it must be stuck. False: it has not.
-  bool send_all() {
-    constexpr int kPatience_ms = 2000;
+  // Waits for the client to take it, as long as it goes on taking some; from when `ending` is
+  // readable on, the server waits for this, and the client has a fixed time. False: it has not.
+  bool send_all(int ending) {
+    using Clock = std::chrono::steady_clock;
+    std::optional<Clock::time_point> end;
     while (send_some() && !is_empty()) {
-      pollfd entry{client_, POLLOUT, 0};
-      if (::poll(&entry, 1, kPatience_ms) == 0) return false;
+      auto patience = kPatience;
+      if (end) patience = std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now());
+      if (patience.count() <= 0) return false;
+      std::array<pollfd, 2> entries{{{client_, POLLOUT, 0}, {end ? -1 : ending, POLLIN, 0}}};
+      const auto wait = static_cast<int>(patience.count());
+      if (::poll(entries.data(), entries.size(), wait) == 0) return false;
+      if (!end && entries[1].revents != 0) end = Clock::now() + kLastPatience;
     }
     return is_empty();
   }
@@ -85,11 +97,12 @@ void serve_tap(Tap& tap, const std::string& rdma_address, const std::string& tcp
         errno != EINTR) {
       break;
     }
-    if (entries[1].revents != 0 || (entries[0].revents & (POLLERR | POLLHUP)) != 0) break;
-    // A client that says no more wants what has happened until now, and no more.
-    if ((entries[0].revents & POLLIN) != 0) {
-      if (outgoing.send_all()) outgoing.set(tap.take());
-      (void)outgoing.send_all();
+    if ((entries[0].revents & (POLLERR | POLLHUP)) != 0) break;
+    // A client that says no more wants what has happened until now, and no more; nor does more
+    // happen at a server that ends.
+    if (entries[1].revents != 0 || (entries[0].revents & POLLIN) != 0) {
+      if (outgoing.send_all(ending)) outgoing.set(tap.take());
+      (void)outgoing.send_all(ending);
       break;
     }
     if (outgoing.is_empty()) outgoing.set(tap.take());
