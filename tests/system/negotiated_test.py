@@ -65,7 +65,7 @@ class NegotiatedTest(CommandFixture):
         for name, words in self.commands().items():
             with self.subTest(name):
                 depth = [] if name == "bench" else ["--ird", "6", "--ord", "8", "--credits", "20"]
-                expected = LINE.format(credits="9 credits")
+                expected = LINE.format(credits="1 credit" if name == "bench" else "9 credits")  # of its case
                 if name == "bench":
                     expected = expected.replace("6 of the peer", "16 of the peer")
                 if name == "bench" and "has no benchmark" in run(*words).stderr:
