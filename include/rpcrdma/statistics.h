@@ -113,7 +113,7 @@ struct ConnectionStatistics {
   TimeHistogram times;  // as of a procedure
 };
 
-struct ServerStatistics {
+struct RPCRDMA_EXPORT ServerStatistics {
   // Times and procedures are counted with ServerOptions::measures_calls only.
   std::size_t rdma_connections = 0, tcp_connections = 0;
   std::uint64_t connections_opened = 0, connections_refused = 0;
@@ -137,7 +137,7 @@ struct ServerStatistics {
   std::vector<ConnectionStatistics> connections;  // if they were asked for
 
   // Adds the figures of another shard.
-  RPCRDMA_EXPORT void add(const ServerStatistics& other);
+  void add(const ServerStatistics& other);
 };
 
 // A server's report about one call, see ServerOptions::on_call.

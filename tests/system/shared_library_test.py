@@ -140,9 +140,10 @@ class SharedLibraryTest(unittest.TestCase):
         self.assertGreater(len(self.declared.marked), 25)
         with_symbols = {self.declared.owner(name) for name in self.exported}
         self.assertEqual(self.declared.marked - with_symbols, set(), "nothing of it is exported")
-        modules = sorted((self.build / "lib" / "modules").glob("*.a"))
+        modules = sorted((self.build / "src").rglob("*_objects.dir"))
         self.assertGreater(len(modules), 8)
-        defined = {name for kind, name in symbols(*modules) if kind in "TDBR"}
+        objects = [each for module in modules for each in module.rglob("*.o")]
+        defined = {name for kind, name in symbols(*objects) if kind in "TDBR"}
         owners = self.declared.classes | self.declared.functions
         missing = {name for name in defined if self.declared.owner(name) in owners} - self.exported
         self.assertEqual({name for name in missing if not name.startswith("rpcrdma::rpc::")}, set())
