@@ -2,11 +2,16 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/simulation.h"
 #include "tools/json.h"
@@ -56,17 +61,19 @@ std::string replay_of(std::uint64_t seed, const Arguments& arguments) {
                      arguments.sabotage == "none" ? "" : " --sabotage " + arguments.sabotage);
 }
 
+// Repeats the seed that runs now.
+std::string current_replay;  // NOLINT: last_words() has no arguments
+
 // An assertion or a sanitizer ends the program: at least say where.
 void last_words() {
   const Place& place = current_place();
-  char text[256];
+  char text[512];
   const int size = std::snprintf(
       text, sizeof(text),
       "\nrpcrdma-sim: the program died in seed %llu, step %llu, at %lld ns of virtual time\n"
-      "  replay: build/bin/rpcrdma-sim --seeds %llu..%llu --verbose\n",
+      "  replay: %s\n",
       static_cast<unsigned long long>(place.seed), static_cast<unsigned long long>(place.step),
-      static_cast<long long>(place.time_ns), static_cast<unsigned long long>(place.seed),
-      static_cast<unsigned long long>(place.seed));
+      static_cast<long long>(place.time_ns), current_replay.c_str());
   if (size > 0 && ::write(STDERR_FILENO, text, static_cast<std::size_t>(size)) < 0) return;
 }
 
@@ -93,12 +100,21 @@ std::optional<Broken> compare(std::uint64_t seed, const Behaviour& now,
                                                   : "its calls do not end as they did"};
 }
 
-void print_totals(const Totals& totals, std::uint64_t failed, double seconds, bool as_json) {
+// Precondition: there is a value.
+std::uint64_t median(std::vector<std::uint64_t>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+void print_totals(const Totals& totals, std::uint64_t median_calls, std::uint64_t failed,
+                  double seconds, bool as_json) {
   if (as_json) {
     tools::Json json = tools::Json::ordered_object();
     for (std::size_t i = 0; i < kCountNames.size(); ++i) {
       json.set(kCountNames[i], totals.of(static_cast<Count>(i)));
     }
+    json.set("median_calls", median_calls);
     json.set("failed_seeds", failed);
     json.set("seconds", seconds);
     fmt::print("{}\n", json.text());
@@ -109,7 +125,8 @@ void print_totals(const Totals& totals, std::uint64_t failed, double seconds, bo
     if (i > 0) text += ", ";
     text += fmt::format("{} {}", kCountNames[i], totals.of(static_cast<Count>(i)));
   }
-  fmt::print("{}, failed seeds {}, {:.1f} s\n", text, failed, seconds);
+  fmt::print("{}, calls of the median seed {}, failed seeds {}, {:.1f} s\n", text, median_calls,
+             failed, seconds);
 }
 
 int run(const Arguments& arguments) {
@@ -131,8 +148,10 @@ int run(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const bool shows_progress = isatty(STDERR_FILENO) != 0 && !arguments.settings.verbose;
   Totals totals;
+  std::vector<std::uint64_t> calls;  // of each seed
   std::uint64_t failed = 0;
   for (std::uint64_t seed = range->first; seed <= range->last; ++seed) {
+    current_replay = replay_of(seed, arguments);
     Outcome outcome = simulate(seed, arguments.settings);
     if (!outcome.broken && arguments.check_determinism) {
       const Outcome again = simulate(seed, arguments.settings);
@@ -143,6 +162,7 @@ int run(const Arguments& arguments) {
     if (!outcome.broken && recorded) outcome.broken = compare(seed, outcome.behaviour, *recorded);
     if (arguments.print_behaviour) fmt::print("{}\n", line_of(seed, outcome.behaviour));
     totals.add(outcome.totals);
+    calls.push_back(outcome.totals.of(Count::kCalls));
     if (shows_progress && seed % 50 == 0) fmt::print(stderr, "\rseed {}", seed);
     if (!outcome.broken) continue;
     ++failed;
@@ -152,7 +172,9 @@ int run(const Arguments& arguments) {
   }
   if (shows_progress) fmt::print(stderr, "\r                    \r");
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  if (!arguments.print_behaviour) print_totals(totals, failed, passed.count(), arguments.json);
+  if (!arguments.print_behaviour) {
+    print_totals(totals, median(calls), failed, passed.count(), arguments.json);
+  }
   return failed == 0 ? kSuccess : kBroken;
 }
 
@@ -172,7 +194,7 @@ int main(int argc, char** argv) {
       {"--steps-max", &arguments.settings.steps_max,
        "a seed that takes more steps has failed: it did not end"},
       {"--calls-factor", &arguments.settings.calls_factor,
-       "make at most so many times the calls that a seed draws"},
+       "make so many times the calls that a seed draws, with as many clients as that takes"},
       {"--faults",
        &arguments.faults,
        "let seeds draw faults: refused and broken connections, failing registrations",

@@ -22,6 +22,8 @@ void Simulation::storm() {
     hostile_peers_.push_back(std::make_unique<HostilePeer>(world_, hostile_random_, totals_, i));
   }
   std::uint32_t idle = 0;
+  // More calls than the seed has drawn take more clients, too.
+  std::uint32_t refills = 10 * (settings_.calls_factor - 1);
   while (!over() && calls_left_ > 0 && steps_ < kStormStepsMax && idle < kIdleActsMax) {
     if (random_.one_in(plan_.act_one_in)) act();
     act_hostile();
@@ -35,6 +37,10 @@ void Simulation::storm() {
     check_nobody_is_forgotten();
     if (moved == Moved::kOnlyTimersAreLeft && random_.one_in(3)) pass_to_timer();
     act();
+    if (idle < kIdleActsMax || refills == 0) continue;
+    --refills;
+    clients_left_ += plan_.clients;
+    idle = 0;
   }
 }
 
