@@ -164,6 +164,7 @@ void Simulation::add_server() {
     }
   }
   actor->server.emplace(std::move(*listening));
+  actor->address = actor->server->address();
   trace_.note(world_, "server {} listens, {} credits", servers_.size(),
               actor->options.connection.credits);
   servers_.push_back(std::move(actor));
@@ -183,6 +184,13 @@ void Simulation::add_client() {
     actor->server = servers_.size() - 1;
   }
   actor->is_misled = hostile_server_ && !calm_ && hostile_random_.one_in(3);
+  if (actor->options.reconnect.enabled && !actor->is_misled && !list_random_.one_in(3)) {
+    const std::size_t first = list_random_.below(servers_.size());
+    for (std::size_t i = 0; i < servers_.size() && !actor->other_server; ++i) {
+      const std::size_t other = (first + i) % servers_.size();
+      if (servers_[other]->server && other != actor->server) actor->other_server = other;
+    }
+  }
   if (plan_.security.is_used) {
     if (const auto service = draw_service(security_random_)) {
       actor->security = std::make_unique<SecureClient>(security_, clients_.size(), *service);
@@ -199,11 +207,13 @@ void Simulation::add_client() {
                             plan_.rfc5666};
   actor->node = std::make_unique<Node>(shared, true, clients_.size());
   --clients_left_;
-  const std::string address(actor->is_misled ? hostile_server_->address()
-                            : servers_[actor->server]->server
-                                ? servers_[actor->server]->server->address()
-                                : kNobody);
-  auto connecting = ConnectingClient::connect_on(*actor->node, address, actor->options);
+  std::vector<std::string> addresses{actor->is_misled ? std::string(hostile_server_->address())
+                                     : servers_[actor->server]->server
+                                         ? servers_[actor->server]->address
+                                         : std::string(kNobody)};
+  if (actor->other_server) addresses.push_back(servers_[*actor->other_server]->address);
+  auto connecting =
+      ConnectingClient::connect_on(*actor->node, std::move(addresses), actor->options);
   trace_.note(world_, "client {} connects to server {}, {} credits, {} inline", clients_.size(),
               actor->server, actor->options.connection.credits,
               actor->options.connection.inline_size);

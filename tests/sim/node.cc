@@ -185,6 +185,7 @@ std::optional<rdma::LinkEvent> MonitoredQueuePair::poll_link() {
     case rdma::LinkEvent::kConnected:
       totals.add(Count::kConnections);
       if (std::exchange(node_.was_connected_, true)) totals.add(Count::kReconnections);
+      node_.connected_to_ = node_.connecting_to_;
       node_.link_cause_.reset();
       break;
     case rdma::LinkEvent::kRefused:
@@ -217,6 +218,7 @@ Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> Node::accept(
 
 Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> Node::connect(std::string_view address,
                                                                       Bytes private_data) {
+  connecting_to_ = address;
   auto queue_pair = inner_.connect(address, private_data);
   if (!queue_pair) return queue_pair;
   return std::make_unique<MonitoredQueuePair>(to_sim(std::move(*queue_pair)), *this, is_client_);

@@ -117,6 +117,8 @@ class Node final : public rdma::Provider {
   bool link_ended() const noexcept { return link_cause_.has_value(); }
   // Why: static text. Precondition: link_ended().
   std::string_view link_cause() const { return link_cause_->operation; }
+  // The address of its last connection; empty: there was none.
+  const std::string& connected_to() const noexcept { return connected_to_; }
 
   bool busy = false;  // its actor is on the stack
 
@@ -132,6 +134,7 @@ class Node final : public rdma::Provider {
   std::optional<Instant> timer_;
   bool woken_ = false;
   bool was_connected_ = false;  // the client, at some time
+  std::string connecting_to_, connected_to_;
   // Why the connection of a client was refused or ended, as it knows; until it has another one.
   std::optional<rdma::Error> link_cause_;
 };

@@ -42,6 +42,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       security_random_(seed ^ 0x6666666666666666U),
       reconnect_random_(seed ^ 0x7777777777777777U),
       hostile_random_(seed ^ 0x8888888888888888U),
+      list_random_(seed ^ 0x9999999999999999U),
       plan_([&] {
         Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
         plan.security = draw_security(security_random_, settings.faults);
@@ -212,7 +213,8 @@ void Simulation::check() {
     if (server->server) check_server(*server);
   }
   for (std::size_t i = 0; i < clients_.size(); ++i) {
-    const ClientActor& actor = *clients_[i];
+    ClientActor& actor = *clients_[i];
+    note_server_of(actor);
     if (!actor.client || actor.node->busy) continue;
     const std::size_t expected = actor.slots - actor.kept.size();
     if (actor.client->calls_in_flight() != expected) {
@@ -225,6 +227,15 @@ void Simulation::check() {
                                      actor.node->link_cause()));
     }
   }
+}
+
+// A client with a list asks the server of its last connection.
+void Simulation::note_server_of(ClientActor& actor) {
+  if (!actor.other_server || actor.node->connected_to() != servers_[*actor.other_server]->address) {
+    return;
+  }
+  std::swap(actor.server, *actor.other_server);
+  totals_.add(Count::kMoves);
 }
 
 void Simulation::check_server(const ServerActor& actor) {

@@ -102,13 +102,15 @@ class Simulation final : private Driver {
     std::unique_ptr<ScriptedService> service;
     std::unique_ptr<HostileProgram> hostile_program;
     std::optional<Server> server;
+    std::string address;
     bool stopping = false;
     Instant stopped_at{};
   };
   struct ClientActor {
     ClientOptions options;
-    std::unique_ptr<SecureClient> security;  // null: none
-    std::size_t server = 0;
+    std::unique_ptr<SecureClient> security;   // null: none
+    std::size_t server = 0;                   // of the last connection
+    std::optional<std::size_t> other_server;  // the next one of its list
     bool is_misled = false;  // its server is the hostile one: its calls end in any way
     std::unique_ptr<Node> node;
     std::unique_ptr<ScriptedService> service;  // of backward Calls
@@ -132,6 +134,7 @@ class Simulation final : private Driver {
   bool settle();  // until nothing moves; false: broken
   void check();
   void check_server(const ServerActor& actor);
+  void note_server_of(ClientActor& actor);
   bool may_reconnect(const ClientActor& actor) const;
   bool may_have_to_wait(std::size_t client) const;
   bool hostile_peer_is_there() const;
@@ -192,7 +195,7 @@ class Simulation final : private Driver {
   SeededRandom random_;
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
-  SeededRandom security_random_, reconnect_random_, hostile_random_;
+  SeededRandom security_random_, reconnect_random_, hostile_random_, list_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;

@@ -40,6 +40,7 @@ enum class Count : std::uint8_t {
   kForged,
   kReplays,
   kReconnections,       // of the connections: not the first of their client
+  kMoves,               // of these, to another server of the client's list
   kHostileConnections,  // that hostile peers ask for; their messages
   kHostileMessages,
   kHostileCalls,  // of them, that a program got
@@ -79,6 +80,7 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "forged",
     "replays",
     "reconnections",
+    "moves",
     "hostile_connections",
     "hostile_messages",
     "hostile_calls",

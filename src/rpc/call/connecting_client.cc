@@ -115,10 +115,10 @@ Error ConnectingClient::connect_failure() const {
 }
 
 Expected<Client, Error> ConnectingClient::connect_on(rdma::Provider& provider,
-                                                     std::string_view address,
+                                                     std::vector<std::string> addresses,
                                                      const ClientOptions& options) {
   auto impl = std::make_unique<ConnectingClient>(nullptr, provider, options);
-  if (auto begun = impl->begin_connect({std::string(address)}, nullptr); !begun) {
+  if (auto begun = impl->begin_connect(std::move(addresses), nullptr); !begun) {
     return Unexpected<Error>(begun.error());
   }
   return client_of(std::move(impl));

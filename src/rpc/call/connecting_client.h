@@ -38,9 +38,14 @@ class ConnectingClient final : public ClientImpl,
   Expected<void, Error> begin_adopt(int descriptor);
   // Blocks until the connection is up or refused.
   Expected<void, Error> await_connection();
-  // A client on a provider of the caller's, which is only starting to connect.
-  static Expected<Client, Error> connect_on(rdma::Provider& provider, std::string_view address,
+  // A client on a provider of the caller's, which is only starting to connect to the first address.
+  static Expected<Client, Error> connect_on(rdma::Provider& provider,
+                                            std::vector<std::string> addresses,
                                             const ClientOptions& options);
+  static Expected<Client, Error> connect_on(rdma::Provider& provider, std::string_view address,
+                                            const ClientOptions& options) {
+    return connect_on(provider, std::vector{std::string(address)}, options);
+  }
   static Client client_of(std::unique_ptr<ConnectingClient> impl) {
     return make_client(std::move(impl));
   }
