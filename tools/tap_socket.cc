@@ -17,9 +17,9 @@ namespace rpcrdma::tools {
 namespace {
 
 constexpr int kPause_ms = 20;  // between two looks at the tap
-// A client that takes nothing for the first of them is stuck, or for the second, when the server
-// ends.
-constexpr std::chrono::milliseconds kPatience{2000}, kLastPatience{500};
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kPatience{2000};  // with a client that takes nothing
+constexpr std::chrono::milliseconds kLastTime{500};   // for all that is left when the server ends
 
 // Bytes on their way to a client.
 class Outgoing {
@@ -42,11 +42,9 @@ class Outgoing {
     return true;
   }
 
-  // Waits for the client to take it, as long as it goes on taking some; from when `ending` is
-  // readable on, the server waits for this, and the client has a fixed time. False: it has not.
-  bool send_all(int ending) {
-    using Clock = std::chrono::steady_clock;
-    std::optional<Clock::time_point> end;
+  // Waits for the client to take it, as long as it goes on taking some. Once `ending` is readable,
+  // the server waits for this, and `end` bounds it. Returns whether the client has taken all.
+  bool send_all(int ending, std::optional<Clock::time_point>& end) {
     while (send_some() && !is_empty()) {
       auto patience = kPatience;
       if (end) patience = std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now());
@@ -54,7 +52,7 @@ class Outgoing {
       std::array<pollfd, 2> entries{{{client_, POLLOUT, 0}, {end ? -1 : ending, POLLIN, 0}}};
       const auto wait = static_cast<int>(patience.count());
       if (::poll(entries.data(), entries.size(), wait) == 0) return false;
-      if (!end && entries[1].revents != 0) end = Clock::now() + kLastPatience;
+      if (!end && entries[1].revents != 0) end = Clock::now() + kLastTime;
     }
     return is_empty();
   }
@@ -101,8 +99,10 @@ void serve_tap(Tap& tap, const std::string& rdma_address, const std::string& tcp
     // A client that says no more wants what has happened until now, and no more; nor does more
     // happen at a server that ends.
     if (entries[1].revents != 0 || (entries[0].revents & POLLIN) != 0) {
-      if (outgoing.send_all(ending)) outgoing.set(tap.take());
-      (void)outgoing.send_all(ending);
+      std::optional<Clock::time_point> end;
+      if (!outgoing.send_all(ending, end)) break;
+      outgoing.set(tap.take());
+      (void)outgoing.send_all(ending, end);
       break;
     }
     if (outgoing.is_empty()) outgoing.set(tap.take());

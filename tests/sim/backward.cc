@@ -27,6 +27,7 @@ void Simulation::maybe_make_caller(ServerActor& actor, CallContext& context, std
   if (!made) return;
   actor.callers.push_back(std::make_unique<Caller>());
   actor.callers.back()->client = client;
+  actor.callers.back()->options = &actor.options;
   actor.callers.back()->handle.emplace(std::move(*made));
   trace_.note(world_, "a server can call client {}", client);
 }
@@ -106,7 +107,7 @@ void Simulation::judge_backward(const BackwardRecord& record, const Error& error
   const CallScript& script = record.record.script();
   const ClientActor& client = *clients_[record.record.client()];
   const bool lacks_memory = plan_.attach_may_fail() || plan_.expose_may_fail() ||
-                            is_tiny(client.options) || is_tiny(servers_[client.server]->options);
+                            is_tiny(client.options) || is_tiny(*record.caller->options);
   const Errc code = error.code;
   // A call that gave up keeps its slot until the client has answered it.
   const bool slots_are_kept = std::ranges::any_of(backward_records_, [&](const auto& other) {
@@ -117,8 +118,9 @@ void Simulation::judge_backward(const BackwardRecord& record, const Error& error
   const bool may =
       has_asked || (code == Errc::kTooManyCalls && slots_are_kept) ||
       (code == Errc::kTimedOut && world_.now() >= record.record.deadline()) ||
-      (code == Errc::kConnectionLost && (!plan_.connections_last() || client.gave_up ||
-                                         client.closed || client.node->link_ended())) ||
+      (code == Errc::kConnectionLost &&
+       (!plan_.connections_last() || client.gave_up || client.closed || client.node->link_ended() ||
+        client.other_server)) ||
       (code == Errc::kCanceled && record.caller->dropped) ||
       (code == Errc::kServerFault && (script.answer == Answer::kSystemErr || lacks_memory)) ||
       ((code == Errc::kChunk || code == Errc::kNoResources) && lacks_memory);

@@ -55,10 +55,13 @@ std::optional<Range> parse_range(const std::string& text) {
 
 std::string replay_of(std::uint64_t seed, const Arguments& arguments) {
   const std::uint32_t factor = arguments.settings.calls_factor;
-  return fmt::format("build/bin/rpcrdma-sim --seeds {}..{}{}{}{} --verbose", seed, seed,
-                     factor == 1 ? "" : fmt::format(" --calls-factor {}", factor),
-                     arguments.settings.faults ? "" : " --faults off",
-                     arguments.sabotage == "none" ? "" : " --sabotage " + arguments.sabotage);
+  const std::uint64_t steps_max = arguments.settings.steps_max;
+  return fmt::format(
+      "build/bin/rpcrdma-sim --seeds {}..{}{}{}{}{} --verbose", seed, seed,
+      steps_max == Settings().steps_max ? "" : fmt::format(" --steps-max {}", steps_max),
+      factor == 1 ? "" : fmt::format(" --calls-factor {}", factor),
+      arguments.settings.faults ? "" : " --faults off",
+      arguments.sabotage == "none" ? "" : " --sabotage " + arguments.sabotage);
 }
 
 // Repeats the seed that runs now.

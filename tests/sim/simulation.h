@@ -85,6 +85,7 @@ class Simulation final : private Driver {
   // A server's client of a client, from when that has called until somebody drops it.
   struct Caller {
     std::size_t client = 0;
+    const ServerOptions* options = nullptr;  // of its server, which its client may have left
     std::optional<Client> handle;
     bool dropped = false;  // its calls are cancelled
   };
@@ -110,7 +111,7 @@ class Simulation final : private Driver {
     ClientOptions options;
     std::unique_ptr<SecureClient> security;   // null: none
     std::size_t server = 0;                   // of the last connection
-    std::optional<std::size_t> other_server;  // the next one of its list
+    std::optional<std::size_t> other_server;  // the other one of its list
     bool is_misled = false;  // its server is the hostile one: its calls end in any way
     std::unique_ptr<Node> node;
     std::unique_ptr<ScriptedService> service;  // of backward Calls

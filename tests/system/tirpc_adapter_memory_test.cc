@@ -26,14 +26,14 @@ bool is_to_fail() {
 
 }  // namespace
 
-// None is put into its callers: where GCC sees only one half of a pair there, it takes the other
+// These stay out of their callers: where GCC sees only one half of a pair there, it takes the other
 // one for another allocator's (-Wmismatched-new-delete at -O2).
 [[gnu::noinline]] void* operator new(std::size_t size) {
   void* const memory = is_to_fail() ? nullptr : std::malloc(size != 0 ? size : 1);
   if (memory != nullptr) return memory;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
   try {
     return operator new(size);
   } catch (const std::bad_alloc&) {

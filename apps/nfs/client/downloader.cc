@@ -224,7 +224,7 @@ std::unique_ptr<Folder> Downloader::make_folder(const Node& node, Folder& into,
     return nullptr;
   }
   made->here = files::File(::openat(above, as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  // Linux says so of symbolic links as well.
+  // Linux gives ENOTDIR for a symbolic link, too.
   if (!made->here.is_open() && errno == ENOTDIR) {
     fail(into.to + name, Failure::here("it is no directory, and " + path + " is one"));
     return nullptr;
