@@ -53,6 +53,8 @@ class VerbsFabric final : public Fabric {
   bool keeps_shared_receives() const override { return device_.keeps_shared_receives; }
   bool counts_what_the_peer_does() const override { return false; }
   bool counts_wire_bytes() const override { return false; }
+  bool counts_when_complete() const override { return true; }
+  bool counts_copied_sends() const override { return false; }
   bool sends_again() const override { return !device_.is_iwarp; }
   bool keeps_private_data_sizes() const override { return device_.is_iwarp; }
 
