@@ -9,9 +9,11 @@ PORT = 20049
 FRESH_CONNECTIONS = 20
 
 # Once per boot. Version 4 (scenarios/back_channel.py) begins with a grace period for the clients of the boot before, and
-# gives no delegations before that of lockd is over too. There are no such clients: both are ended at once.
+# gives no delegations before that of lockd is over too. There are no such clients: both are ended at once. mountd reads
+# its file when it starts, so that it has to say before that the groups of a user are those of the call.
 START = f"""
 [ -e /run/knfsd ] && exit
+sed -i 's/^manage-gids=y/manage-gids=n/' /etc/nfs.conf || true
 modprobe -a nfsd rpcrdma
 mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
 pidof rpcbind >/dev/null || rpcbind -w
