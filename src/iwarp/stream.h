@@ -107,6 +107,8 @@ class Stream {
   // Outputs. Both give how many entries of `room` are set; none: nothing to do.
   std::size_t receive_room(std::span<MutableBytes> room) { return rx_.receive_room(room); }
   std::size_t transmit(std::span<Bytes> room) { return tx_.transmit(room); }
+  // Sets how many bytes of a long message the output has, about, before ends_turn(); 256 KiB.
+  void set_turn(std::size_t size) noexcept { tx_.set_turn(size); }
   // Returns, behind transmit(), whether its output ends inside a long message. A caller that sends
   // for several connections then gives the others their turn.
   bool ends_turn() const noexcept { return tx_.ends_turn(); }

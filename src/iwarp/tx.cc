@@ -13,10 +13,6 @@ namespace {
 // FPDUs costs most of the throughput, so that the arena's size is their only limit.
 constexpr std::size_t kCopyMax = 2048;
 constexpr std::size_t kLargeMax = 24;
-// A batch takes about this much of any longer message. A peer on this core that reads the batch
-// while it is in the cache is faster than bare TCP (docs/performance.md), and other connections
-// wait less long. Shorter messages are not cut: several small ones in a batch save more.
-constexpr std::size_t kOfOneMessageMax = 256 * 1024;
 constexpr std::size_t kArenaSize = BlockPool::kSize;
 constexpr std::size_t kPiecesMax = 128;
 constexpr std::size_t kMarksMax = 4096;
@@ -300,7 +296,7 @@ void Tx::build_work_fpdu(SendWork& work) {
 
 // Ends the turn of a long message, behind an FPDU that is not the last of it.
 void Tx::end_turn_of(std::uint64_t message_size) noexcept {
-  if (message_size <= kOfOneMessageMax || built_total_ - batch_start_ < kOfOneMessageMax) return;
+  if (message_size <= turn_ || built_total_ - batch_start_ < turn_) return;
   ends_turn_ = batch_ends_ = true;
 }
 

@@ -273,6 +273,7 @@ void QueuePair::receive() {
       return end({Errc::kClosed, result.error, "receiving"});
     }
     shard_.moved = true;
+    if (!initiator_) shard_.turn_size.moved(this);
     received += result.size;
     stream_.handle_received(result.size);
     std::size_t asked = 0;
@@ -287,6 +288,7 @@ void QueuePair::transmit() {
   const std::span<Bytes> room(send_room_);
   if (std::exchange(turn_, shard_.turn) != shard_.turn) sent_in_turn_ = 0;
   while (state_ == State::kOpen && !writable_wanted_ && !waits_to_send_) {
+    if (!initiator_) stream_.set_turn(shard_.turn_size.bytes());
     const std::size_t count = stream_.transmit(room);
     if (count == 0) break;
     if (sent_in_turn_ >= kSentPerTurn) {
@@ -302,6 +304,9 @@ void QueuePair::transmit() {
       stream_.handle_sent(result.size);
       settle();
       sent_in_turn_ += result.size;
+      if (!initiator_ && result.size >= TurnSize::kShort / 2) {
+        shard_.turn_size.sent(result.size, posix::Reactor::now());
+      }
       if (ends_turn && state_ == State::kOpen) {
         wait_for_next_turn();
         break;
