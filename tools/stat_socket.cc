@@ -12,10 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -25,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kWaiting = 16;  // clients
-constexpr time_t kPatience_s = 2;
+constexpr time_t kServerPatience_s = 8;
 constexpr const char* kSystemFolder = "/run/rpcrdma";
 constexpr const char* kFigures = ".sock";  // the extensions of sockets
 constexpr const char* kLive = ".live";
@@ -47,7 +49,7 @@ int connected_to(const std::string& path) {
   const sockaddr_un address = address_of(path);
   const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (socket < 0) return -errno;
-  const timeval patience{kPatience_s * 4, 0};
+  const timeval patience{kServerPatience_s, 0};
   (void)::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   (void)::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
@@ -74,22 +76,32 @@ bool may_read(int client) {
          (peer.uid == 0 || peer.uid == ::geteuid());
 }
 
-void write_text(int client, const std::string& text) {
-  const timeval patience{kPatience_s, 0};
-  (void)::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  for (std::string_view left = text; !left.empty();) {
-    const ssize_t sent = ::send(client, left.data(), left.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;
-    left.remove_prefix(static_cast<std::size_t>(sent));
+// The time is for the whole text: a client that reads a byte now and then is not waited for longer
+// than one that reads nothing.
+void write_text(int client, int ending, std::string_view left, std::chrono::milliseconds patience) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + patience;
+  std::array<pollfd, 2> entries{{{client, POLLOUT, 0}, {ending, POLLIN, 0}}};
+  while (!left.empty()) {
+    const ssize_t sent = ::send(client, left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      left.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno != EAGAIN) {
+      return;
+    }
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (rest.count() <= 0) return;
+    const int ready = ::poll(entries.data(), entries.size(), static_cast<int>(rest.count()));
+    if (entries[1].revents != 0 || (ready < 0 && errno != EINTR)) return;
   }
 }
 
 }  // namespace
 
-StatSocket::StatSocket(std::string path, Text text)
-    : StatSocket(std::move(path),
-                 Serve([text = std::move(text)](int client, int) { write_text(client, text()); })) {
-}
+StatSocket::StatSocket(std::string path, Text text, std::chrono::milliseconds patience)
+    : StatSocket(std::move(path), Serve([text = std::move(text), patience](int client, int ending) {
+                   write_text(client, ending, text(), patience);
+                 })) {}
 
 StatSocket::StatSocket(std::string path, Serve serve)
     : path_(std::move(path)), serve_(std::move(serve)) {

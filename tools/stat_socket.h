@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_TOOLS_STAT_SOCKET_H_
 #define RPCRDMA_TOOLS_STAT_SOCKET_H_
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -20,8 +21,10 @@ class StatSocket {
   // Throws std::system_error if it cannot listen there. The socket of a server that is gone is
   // replaced, and one that is served is not.
   StatSocket(std::string path, Serve serve);
-  // Writes a text to each client. One that does not read holds up others for two seconds.
-  StatSocket(std::string path, Text text);
+  // Writes a text to each client. One that has not read all of it by then does not get the rest,
+  // and holds up no others any more.
+  StatSocket(std::string path, Text text,
+             std::chrono::milliseconds patience = std::chrono::seconds(2));
   ~StatSocket();  // removes the socket
   StatSocket(const StatSocket&) = delete;
   StatSocket& operator=(const StatSocket&) = delete;

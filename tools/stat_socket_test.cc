@@ -1,0 +1,85 @@
+// The socket that `rpcrdma top` and `stat` read, and clients of it that take their time.
+#include "tools/stat_socket.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace rpcrdma::tools {
+namespace {
+
+class StatSocketTest : public testing::Test {
+ protected:
+  StatSocketTest() {
+    std::string name = std::filesystem::temp_directory_path() / "rpcrdma-stat-XXXXXX";
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  ~StatSocketTest() override {
+    socket_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  std::string path() const { return folder_ / "server.sock"; }
+  void serve(std::size_t size, std::chrono::milliseconds patience) {
+    socket_.emplace(
+        path(), [size] { return std::string(size, 'x'); }, patience);
+  }
+  // Reads byte by byte to the end; returns how many there were.
+  static std::size_t read_slowly(int socket) {
+    std::size_t count = 0;
+    for (char each = 0; ::recv(socket, &each, 1, 0) == 1;) ++count;
+    ::close(socket);
+    return count;
+  }
+
+  static constexpr std::size_t kLong = std::size_t{64} << 20U;  // bytes; minutes, byte by byte
+  std::filesystem::path folder_;
+  std::optional<StatSocket> socket_;
+};
+
+TEST_F(StatSocketTest, GivesEachClientTheWholeText) {
+  serve(3'000'000, std::chrono::minutes(1));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read_stat_socket(path()), std::string(3'000'000, 'x')) << i;
+}
+
+TEST_F(StatSocketTest, EndsWhileAClientReadsSlowly) {
+  serve(kLong, std::chrono::hours(1));
+  const int client = connect_stat_socket(path());
+  char first = 0;
+  ASSERT_EQ(::recv(client, &first, 1, 0), 1);
+  std::size_t count = 0;
+  std::jthread reader([&] { count = read_slowly(client); });
+  socket_.reset();
+  reader.join();
+  EXPECT_LT(count, kLong / 2);
+}
+
+TEST_F(StatSocketTest, IsNotHeldUpByAClientThatReadsSlowly) {
+  serve(kLong, std::chrono::milliseconds(20));
+  std::size_t count = 0;
+  const int client = connect_stat_socket(path());
+  std::jthread reader([&] { count = read_slowly(client); });
+  reader.join();
+  EXPECT_LT(count, kLong / 2);
+}
+
+TEST_F(StatSocketTest, IsNotHeldUpByAClientThatDoesNotRead) {
+  serve(kLong, std::chrono::milliseconds(20));
+  const int silent = connect_stat_socket(path());
+  const int other = connect_stat_socket(path());
+  char first = 0;
+  EXPECT_EQ(::recv(other, &first, 1, 0), 1);
+  ::close(other);
+  ::close(silent);
+}
+
+}  // namespace
+}  // namespace rpcrdma::tools
