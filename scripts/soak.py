@@ -279,8 +279,13 @@ def soak(options, interruption):
 def run_apart():
     """Runs this program once more, in namespaces of its own; returns its exit code. unshare takes no notice of signals: the end
     of a pipe tells the one inside to finish, also where this process is killed."""
+    apart = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    refused = subprocess.run([*apart, "true"], stderr=subprocess.PIPE, text=True)
+    if refused.returncode != 0:
+        print(f"soak: this system gives no namespaces: {refused.stderr.strip()}", file=sys.stderr)
+        return 2
     told, end = os.pipe()
-    inside = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+    inside = [*apart, "sh", "-c",
               'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"', "soak", sys.executable, *sys.argv]
     process = subprocess.Popen(inside, env={**os.environ, "RPCRDMA_SOAK_INSIDE": str(told)}, pass_fds=[told],
                                start_new_session=True)
