@@ -117,6 +117,14 @@ void Simulation::act_on_lives() {
 
 // --- Who is there ------------------------------------------------------------------------------
 
+// A host's steady clock shows how long the host has been up: a time of one host says nothing to
+// another.
+Instant::duration Simulation::draw_clock() {
+  if (clock_random_.one_in(2)) return {};
+  constexpr std::uint64_t kThreeYears = 3 * 365 * 24;
+  return std::chrono::hours(clock_random_.below(kThreeYears));
+}
+
 void Simulation::add_server() {
   auto actor = std::make_unique<ServerActor>();
   actor->options = draw_server_options(random_);
@@ -139,7 +147,7 @@ void Simulation::add_server() {
                             plan_.progress_runs_the_world,
                             settings_.sabotage == Sabotage::kLostWake,
                             plan_.rfc5666};
-  actor->node = std::make_unique<Node>(shared, false, servers_.size());
+  actor->node = std::make_unique<Node>(shared, false, servers_.size(), draw_clock());
   actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, random_);
   actor->service->on_call = [this, which = actor.get()](CallContext& context, std::uint64_t call) {
     check_caller(context, call);
@@ -190,6 +198,7 @@ void Simulation::add_client() {
       const std::size_t other = (first + i) % servers_.size();
       if (servers_[other]->server && other != actor->server) actor->other_server = other;
     }
+    actor->options.reconnect.retries_first = list_random_.one_in(2);
   }
   if (plan_.security.is_used) {
     if (const auto service = draw_service(security_random_)) {
@@ -205,7 +214,7 @@ void Simulation::add_client() {
                             plan_.progress_runs_the_world,
                             settings_.sabotage == Sabotage::kLostWake,
                             plan_.rfc5666};
-  actor->node = std::make_unique<Node>(shared, true, clients_.size());
+  actor->node = std::make_unique<Node>(shared, true, clients_.size(), draw_clock());
   --clients_left_;
   std::vector<std::string> addresses{actor->is_misled ? std::string(hostile_server_->address())
                                      : servers_[actor->server]->server

@@ -203,11 +203,12 @@ std::optional<rdma::LinkEvent> MonitoredQueuePair::poll_link() {
 
 // --- Node --------------------------------------------------------------------------------------
 
-Node::Node(const Shared& shared, bool is_client, std::size_t number)
+Node::Node(const Shared& shared, bool is_client, std::size_t number, Instant::duration ahead)
     : shared_(shared),
       inner_(shared.world, is_client ? "client" : "server"),
       is_client_(is_client),
-      number_(number) {}
+      number_(number),
+      ahead_(ahead) {}
 
 Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> Node::accept(
     std::unique_ptr<rdma::Incoming> request, Bytes private_data) {
@@ -237,7 +238,8 @@ void Node::progress() {
 
 void Node::arm_timer(std::optional<Instant> when) {
   timer_ = when;
-  inner_.arm_timer(when);
+  if (timer_) *timer_ -= ahead_;
+  inner_.arm_timer(timer_);
 }
 
 void Node::wait() {
@@ -245,7 +247,7 @@ void Node::wait() {
 }
 
 bool Node::ready() const noexcept {
-  if (woken_ || (timer_ && *timer_ <= now())) return true;
+  if (woken_ || (timer_ && *timer_ <= shared_.world.now())) return true;
   const auto has_news = [](const MonitoredQueuePair* pair) { return pair->has_news(); };
   if (std::ranges::any_of(queue_pairs_, has_news)) return true;
   if (listen_address_.empty()) return false;

@@ -92,8 +92,9 @@ class Node final : public rdma::Provider {
     bool loses_wakes;  // deliberately, for tests of the runner
     bool rfc5666 = false;
   };
-  // `number`: which of the clients or servers, for the trace.
-  Node(const Shared& shared, bool is_client, std::size_t number);
+  // `number`: which of the clients or servers, for the trace. `ahead`: of the world's time; a
+  // host's clock counts from when it was started.
+  Node(const Shared& shared, bool is_client, std::size_t number, Instant::duration ahead = {});
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   ~Node() override = default;
@@ -106,13 +107,14 @@ class Node final : public rdma::Provider {
   Expected<std::unique_ptr<rdma::Listener>, rdma::Error> listen(std::string_view address) override;
   void progress() override;
   int wait_fd() const noexcept override { return -1; }
-  Instant now() const noexcept override { return shared_.world.now(); }
+  Instant now() const noexcept override { return shared_.world.now() + ahead_; }
   void arm_timer(std::optional<Instant> when) override;
   void wait() override;
   void wake() noexcept override { woken_ = !shared_.loses_wakes; }
 
   // Returns whether the actor would be woken.
   bool ready() const noexcept;
+  // By the world's time.
   std::optional<Instant> timer() const noexcept { return timer_; }
   bool link_ended() const noexcept { return link_cause_.has_value(); }
   // Why: static text. Precondition: link_ended().
@@ -129,6 +131,7 @@ class Node final : public rdma::Provider {
   rdma::sim::Provider inner_;
   const bool is_client_;
   const std::size_t number_;
+  const Instant::duration ahead_;
   std::vector<MonitoredQueuePair*> queue_pairs_;
   std::string listen_address_;
   std::optional<Instant> timer_;

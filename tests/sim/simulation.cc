@@ -43,6 +43,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       reconnect_random_(seed ^ 0x7777777777777777U),
       hostile_random_(seed ^ 0x8888888888888888U),
       list_random_(seed ^ 0x9999999999999999U),
+      clock_random_(seed ^ 0xaaaaaaaaaaaaaaaaU),
       plan_([&] {
         Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
         plan.security = draw_security(security_random_, settings.faults);

@@ -149,6 +149,8 @@ class Simulation final : private Driver {
   void act_on_lives();
   void add_server();
   void add_client();
+  // Returns by how much the clock of a new actor's host is ahead of the world's time.
+  Instant::duration draw_clock();
   void make_calls();
   bool start_call(ClientActor& actor, CallScript script, bool blocking);
   bool is_wrong_to_refuse(const ClientActor& actor, const CallScript& script, Errc code) const;
@@ -196,7 +198,7 @@ class Simulation final : private Driver {
   SeededRandom random_;
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
-  SeededRandom security_random_, reconnect_random_, hostile_random_, list_random_;
+  SeededRandom security_random_, reconnect_random_, hostile_random_, list_random_, clock_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;
