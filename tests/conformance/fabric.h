@@ -48,10 +48,11 @@ class Fabric {
   virtual bool counts_what_the_peer_does() const { return true; }
   // The counters have the bytes on the wire.
   virtual bool counts_wire_bytes() const { return true; }
-  // Work that nobody asked a completion of is counted when it is posted or sent; a device's, when
-  // the completion of later work shows that it is done.
+  // The payload of work that nobody asked a completion of is counted when the completion of later
+  // work shows that it is done. A provider of our own counts it when it is sent.
   virtual bool counts_when_complete() const { return false; }
-  // The counters have a Send that was copied; the copies of a device's library, they do not.
+  // The counters have the bytes of a Send that was copied; a device's do not, since its library
+  // copies.
   virtual bool counts_copied_sends() const { return true; }
   // The sizes of private data are exact; else it is filled up with zeros.
   virtual bool keeps_private_data_sizes() const { return true; }
