@@ -82,10 +82,11 @@ void write_text(int client, int ending, std::string_view left, std::chrono::mill
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + patience;
   std::array<pollfd, 2> entries{{{client, POLLOUT, 0}, {ending, POLLIN, 0}}};
-  while (!left.empty()) {
+  while (true) {
     const ssize_t sent = ::send(client, left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       left.remove_prefix(static_cast<std::size_t>(sent));
+      if (left.empty()) return;  // the client may read it when it likes
     } else if (errno != EAGAIN) {
       return;
     }

@@ -21,8 +21,8 @@ class StatSocket {
   // Throws std::system_error if it cannot listen there. The socket of a server that is gone is
   // replaced, and one that is served is not.
   StatSocket(std::string path, Serve serve);
-  // Writes a text to each client. One that has not read all of it by then does not get the rest,
-  // and holds up no others any more.
+  // Writes a text to each client. One that has not taken the whole text after `patience` does not
+  // get the rest, so that it holds up no others.
   StatSocket(std::string path, Text text,
              std::chrono::milliseconds patience = std::chrono::seconds(2));
   ~StatSocket();  // removes the socket

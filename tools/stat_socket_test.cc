@@ -71,6 +71,13 @@ TEST_F(StatSocketTest, IsNotHeldUpByAClientThatReadsSlowly) {
   EXPECT_LT(count, kLong / 2);
 }
 
+TEST_F(StatSocketTest, WaitsForNobodyWhoseSocketHasTakenTheText) {
+  serve(120'000, std::chrono::hours(1));  // less than the socket takes, and more than a quarter
+  const int silent = connect_stat_socket(path());
+  EXPECT_EQ(read_stat_socket(path()).size(), 120'000U);
+  ::close(silent);
+}
+
 TEST_F(StatSocketTest, IsNotHeldUpByAClientThatDoesNotRead) {
   serve(kLong, std::chrono::milliseconds(20));
   const int silent = connect_stat_socket(path());
