@@ -280,9 +280,10 @@ def run_apart():
     """Runs this program once more, in namespaces of its own; returns its exit code. unshare takes no notice of signals: the end
     of a pipe tells the one inside to finish, also where this process is killed."""
     apart = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    refused = subprocess.run([*apart, "true"], stderr=subprocess.PIPE, text=True)
-    if refused.returncode != 0:
-        print(f"soak: this system gives no namespaces: {refused.stderr.strip()}", file=sys.stderr)
+    try:
+        subprocess.run([*apart, "true"], stderr=subprocess.PIPE, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"soak: this system gives no namespaces: {(getattr(error, 'stderr', None) or str(error)).strip()}", file=sys.stderr)
         return 2
     told, end = os.pipe()
     inside = [*apart, "sh", "-c",
