@@ -111,7 +111,10 @@ class Stream {
   void set_turn(std::size_t size) noexcept { tx_.set_turn(size); }
   // Returns, behind transmit(), whether its output ends inside a long message. A caller that sends
   // for several connections then gives the others their turn.
-  bool ends_turn() const noexcept { return tx_.ends_turn(); }
+  bool ends_turn() const noexcept { return tx_.long_messages().end_turn; }
+  // Returns, behind transmit(), whether its output has a part of a message above 256 KiB, which
+  // set_turn() makes a difference to.
+  bool has_long() const noexcept { return tx_.long_messages().are_there; }
   std::size_t poll_completions(std::span<Completion> out) { return state_.poll(out); }
   // Returns the oldest completion without a copy, or null; it stays until it is taken away.
   const Completion* completion() {

@@ -50,7 +50,7 @@ void Tx::begin_batch() {
   large_in_batch_ = 0;
   batch_start_ = built_total_;
   batch_ends_ = false;
-  ends_turn_ = false;
+  long_ = {};
 }
 
 void Tx::build() {
@@ -296,8 +296,9 @@ void Tx::build_work_fpdu(SendWork& work) {
 
 // Ends the turn of a long message, behind an FPDU that is not the last of it.
 void Tx::end_turn_of(std::uint64_t message_size) noexcept {
+  long_.are_there = long_.are_there || message_size > kTurn;
   if (message_size <= turn_ || built_total_ - batch_start_ < turn_) return;
-  ends_turn_ = batch_ends_ = true;
+  long_.end_turn = batch_ends_ = true;
 }
 
 void Tx::finish_work() {

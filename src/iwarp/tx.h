@@ -20,6 +20,8 @@ namespace rpcrdma::iwarp {
 
 class Tx {
  public:
+  static constexpr std::size_t kTurn = std::size_t{256} * 1024;  // bytes
+
   explicit Tx(StreamState& state);
 
   // `fpdu_size_max`: bytes of an FPDU on the wire, at least 128 and at most kFpduSizeMax.
@@ -37,9 +39,12 @@ class Tx {
   std::span<Bytes> unsent_copies(std::span<Bytes> room);
   std::size_t transmit(std::span<Bytes> room);
   void set_turn(std::size_t size) noexcept { turn_ = size; }
-  // Returns whether the output of transmit() ends inside a long message, and was enough for one
-  // turn.
-  bool ends_turn() const noexcept { return ends_turn_; }
+  // Tells of messages longer than kTurn in the output of transmit().
+  struct LongMessages {
+    bool are_there = false;
+    bool end_turn = false;  // the output ends inside of one, and was enough for one turn
+  };
+  const LongMessages& long_messages() const noexcept { return long_; }
   void handle_sent(std::size_t size);
   // Bytes of application memory may be read until everything built is sent.
   std::uint64_t sent_total() const noexcept { return sent_total_; }
@@ -103,11 +108,11 @@ class Tx {
   std::uint64_t sent_total_ = 0;
   std::uint64_t batch_start_ = 0;  // built_total_ when the batch was begun
   bool batch_ends_ = false;
-  bool ends_turn_ = false;
   // A batch takes about this much of any longer message. A peer on this core that reads the batch
   // while it is in the cache is faster than bare TCP (docs/performance.md), and other connections
   // wait less long. Shorter messages are not cut: several small ones in a batch save more.
-  std::size_t turn_ = std::size_t{256} * 1024;
+  std::size_t turn_ = kTurn;
+  LongMessages long_;
 
   Current current_ = Current::kNone;
   bool response_was_last_ = false;

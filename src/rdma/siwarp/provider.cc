@@ -92,6 +92,7 @@ class SiwarpProvider final : public Provider {
   }
 
   const SetupCounters& setup() const noexcept { return shard_.setup; }
+  TurnSize& turn_size() noexcept { return shard_.turn_size; }
 
  private:
   // Gives a turn to the connections that had one since the last progress() and have more to send.
@@ -152,6 +153,10 @@ Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options)
   }
   Capture* const shared = capture.get();
   return SiwarpProvider::make(options, std::move(capture), shared);
+}
+
+TurnSize& turn_size(Provider& provider) noexcept {
+  return static_cast<SiwarpProvider&>(provider).turn_size();
 }
 
 const SetupCounters& setup_counters(const Provider& provider) noexcept {

@@ -63,6 +63,8 @@ struct Options {
   std::uint64_t capture_bytes_max = 256ULL * 1024 * 1024;  // the file stops growing here
 };
 
+class TurnSize;
+
 // Counts the outcomes of connections that others opened to us; for tests and reports.
 struct SetupCounters {
   std::uint64_t accepted = 0;   // TCP connections taken from listening sockets
@@ -77,6 +79,8 @@ struct SetupCounters {
 Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options);
 // Precondition: made by make_provider() of this module.
 const SetupCounters& setup_counters(const Provider& provider) noexcept;
+// Returns what decides on the turns of a provider that make_provider() made, for tests.
+TurnSize& turn_size(Provider& provider) noexcept;
 
 }  // namespace rpcrdma::rdma::siwarp
 

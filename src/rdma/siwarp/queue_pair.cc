@@ -67,6 +67,7 @@ QueuePair::QueuePair(Shard& shard, TcpSocket socket, std::unique_ptr<iwarp::MpaS
 QueuePair::~QueuePair() {
   end({Errc::kClosed, 0, "destroyed"});
   if (waits_to_send_) std::erase(shard_.senders, this);
+  shard_.turn_size.forget(this);
 }
 
 Expected<std::unique_ptr<QueuePair>, Error> QueuePair::initiator(Shard& shard, posix::Fd fd,
@@ -273,7 +274,7 @@ void QueuePair::receive() {
       return end({Errc::kClosed, result.error, "receiving"});
     }
     shard_.moved = true;
-    if (!initiator_) shard_.turn_size.moved(this);
+    shard_.turn_size.moved(this);
     received += result.size;
     stream_.handle_received(result.size);
     std::size_t asked = 0;
@@ -296,6 +297,7 @@ void QueuePair::transmit() {
       break;
     }
     const bool ends_turn = stream_.ends_turn();
+    const bool has_long = stream_.has_long();
     const IoResult result = socket_.send(room.first(count));
     if (result.kind == IoResult::Kind::kWouldBlock) {
       expect_writable(true);
@@ -304,9 +306,8 @@ void QueuePair::transmit() {
       stream_.handle_sent(result.size);
       settle();
       sent_in_turn_ += result.size;
-      if (!initiator_ && result.size >= TurnSize::kShort / 2) {
-        shard_.turn_size.sent(result.size, posix::Reactor::now());
-      }
+      shard_.turn_size.moved(this);
+      if (has_long && !initiator_) shard_.turn_size.sent(result.size, posix::Reactor::now());
       if (ends_turn && state_ == State::kOpen) {
         wait_for_next_turn();
         break;

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "rdma/siwarp/nodes_for_test.h"
+#include "rdma/siwarp/turn_size.h"
 #include "support/hex.h"
 #include "support/raw_peer.h"
 
@@ -164,6 +165,35 @@ TEST(SiwarpTransfer, ATurnToSendIsBounded) {
 // The peer reads it while it is in the cache, and whoever waits beside it waits less long.
 TEST(SiwarpTransfer, ATurnHasAPartOfALongMessage) {
   expect_turns(1U << 20U, 8, 256U << 10U, 512U << 10U);
+}
+
+// Which turns are faster here is not for this test: it has them tried in a time that is over.
+TEST(SiwarpTransfer, ALongTurnEndsWhenAnotherConnectionMoves) {
+  constexpr std::uint32_t kSize = 1U << 20U;
+  Nodes nodes;
+  End client, server, other_client, other_server;
+  nodes.connect(client, server);
+  nodes.connect(other_client, other_server);
+  nodes.say(client, server);
+  TurnSize& turns = turn_size(*nodes.server_provider);
+  Instant then = nodes.server_provider->now() - std::chrono::hours(1);
+  for (int i = 0; i < 2000; ++i) {  // three more do not end a window, which would have a pause
+    then += turns.bytes() == TurnSize::kLong ? milliseconds(1) : milliseconds(2);
+    turns.sent(TurnSize::kLong, then);
+  }
+  ASSERT_EQ(turns.bytes(), TurnSize::kLong);
+  const Remote room = client.expose(0, kSize, RemoteAccess::kWrite);
+  const Slice all = server.slice(0, kSize);
+  const auto sent_in_one_turn = [&] {
+    const std::uint64_t before = server.queue_pair->counters().bytes_sent;
+    EXPECT_TRUE(server.post(1, Write{{&all, 1}, room}, false));
+    const std::uint64_t sent = server.queue_pair->counters().bytes_sent - before;
+    nodes.say(server, client);  // so that the sockets are empty
+    return sent;
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_GT(sent_in_one_turn(), kSize / 2) << i;
+  nodes.say(other_client, other_server);
+  EXPECT_LT(sent_in_one_turn(), kSize / 2);
 }
 
 TEST(SiwarpTransfer, BulkIsPlacedWithoutCopies) {

@@ -21,33 +21,38 @@ class TurnSize {
  public:
   static constexpr std::size_t kShort = std::size_t{256} * 1024;
   static constexpr std::size_t kLong = std::size_t{1024} * 1024;
-  // The time that so many bytes took is compared.
+  // A window is the time that so many bytes take; what it has above them counts, too.
   static constexpr std::size_t kWindow = 8 * kLong;
-  // Windows of one trial, half of them with long turns, and of the time until the next trial.
+  // A trial has kTried windows, half of them with long turns; the next one begins kKept later.
   static constexpr unsigned kTried = 8, kKept = 256;
-  // Time with one connection only, before turns may be long.
-  static constexpr std::chrono::milliseconds kAlone{100};
-  // A window that took longer had a pause in it, and says nothing.
+  // Turns may be long when for so long only one connection has moved. Somebody who calls less often
+  // may meet one long turn, which lasts some tenths of a millisecond.
+  static constexpr std::chrono::milliseconds kAlone{250};
+  // A window that takes longer has a pause in it. A trial with one says nothing, and who is not in
+  // a hurry has short turns.
   static constexpr std::chrono::milliseconds kPause{50};
+  // Long turns must win by so much, in hundredths: where both are alike, others should not wait.
+  static constexpr std::uint64_t kMargin = 3;
 
-  std::size_t bytes() const noexcept { return is_long_ ? kLong : kShort; }
+  std::size_t bytes() const noexcept { return is_long_ && !others_moved_ ? kLong : kShort; }
 
-  // Notes that bytes came by a connection.
+  // Notes that bytes came or went by a connection.
   void moved(const void* connection) noexcept {
     others_moved_ = others_moved_ || connection != last_;
     last_ = connection;
   }
+  void forget(const void* connection) noexcept {
+    if (last_ == connection) last_ = nullptr;
+  }
 
-  // Notes that `size` bytes of long messages were sent.
+  // Notes that `size` bytes were sent, some of them of a message that is longer than kShort.
   void sent(std::size_t size, Instant now) noexcept {
     if (others_moved_) {
       others_moved_ = false;
-      alone_from_ = now + kAlone;
-      is_long_ = false;
-      begin_trial();
+      rest(now);
     }
-    if (now < alone_from_) return;
-    if (window_ == 0) {  // begins behind these bytes
+    if (now < try_from_) return;
+    if (window_ == 0) {  // it begins behind these bytes
       window_ = 1;
       return begin_window(now);
     }
@@ -56,9 +61,17 @@ class TurnSize {
   }
 
  private:
-  void begin_trial() noexcept {
+  struct Sum {
+    std::uint64_t bytes = 0;
+    std::uint64_t ns = 0;
+  };
+
+  // Has short turns for a while, and a trial behind it.
+  void rest(Instant now) noexcept {
+    try_from_ = now + kAlone;
     window_ = 0;
-    took_ = {};
+    sums_ = {};
+    is_long_ = false;
   }
 
   void begin_window(Instant now) noexcept {
@@ -70,25 +83,32 @@ class TurnSize {
 
   void end_window(Instant now) noexcept {
     const Instant::duration took = now - began_;
-    if (took < kPause) {
-      if (window_ <= kTried) took_[is_long_ ? 1 : 0] += took;
-      ++window_;
-      if (window_ == kTried + 1) is_long_ = took_[1] < took_[0];
-      if (window_ > kTried + kKept) {
-        begin_trial();
-        window_ = 1;
-      }
+    if (window_ <= kTried) {
+      if (took >= kPause) return rest(now);
+      Sum& sum = sums_[is_long_ ? 1 : 0];
+      sum.bytes += sent_;
+      sum.ns += static_cast<std::uint64_t>(took.count());
+    }
+    if (window_ == kTried) is_long_ = wins(sums_[1], sums_[0]);
+    if (window_++ == kTried + kKept) {
+      window_ = 1;
+      sums_ = {};
     }
     begin_window(now);
   }
 
+  // Bytes and times of four windows are below 2^32 each.
+  static bool wins(const Sum& one, const Sum& other) noexcept {
+    return one.bytes * other.ns / 100 > other.bytes * one.ns / 100 * (100 + kMargin) / 100;
+  }
+
   const void* last_ = nullptr;  // compared only
   bool others_moved_ = false;
-  Instant alone_from_{};
+  Instant try_from_{};
   unsigned window_ = 0;  // 0: none yet; of the trial up to kTried
   std::size_t sent_ = 0;
   Instant began_{};
-  std::array<Instant::duration, 2> took_{};
+  std::array<Sum, 2> sums_{};  // with short turns, and with long ones
   bool is_long_ = false;
 };
 

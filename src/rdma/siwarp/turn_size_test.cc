@@ -17,15 +17,21 @@ class TurnSizeTest : public testing::Test {
     unsigned in_long = 0;
     for (unsigned i = 0; i < count; ++i) {
       size_.moved(&mine_);
-      const bool is_long = size_.bytes() == TurnSize::kLong;
+      const std::size_t bytes = size_.bytes();
+      const bool is_long = bytes == TurnSize::kLong;
       in_long += is_long ? 1 : 0;
-      const auto turns = static_cast<unsigned>(TurnSize::kLong / size_.bytes());
+      const auto turns = static_cast<unsigned>(TurnSize::kLong / bytes);
       for (unsigned turn = 0; turn < turns; ++turn) {
         now_ += (is_long ? by_long : by_short) / turns;
-        size_.sent(size_.bytes(), now_);
+        size_.sent(bytes, now_);
       }
     }
     return in_long / double(count);
+  }
+  // Passes the time in which only one connection has to have moved.
+  void be_alone() {
+    EXPECT_EQ(send(1, microseconds(100), microseconds(100)), 0.0);
+    now_ += TurnSize::kAlone;
   }
 
   TurnSize size_;
@@ -35,49 +41,99 @@ class TurnSizeTest : public testing::Test {
 
 TEST_F(TurnSizeTest, IsShortAtFirst) {
   EXPECT_EQ(size_.bytes(), TurnSize::kShort);
-  EXPECT_EQ(send(100, microseconds(200), microseconds(100)), 0.0);
+  EXPECT_EQ(send(1000, microseconds(200), microseconds(100)), 0.0);
 }
 
 TEST_F(TurnSizeTest, IsLongWhereThatIsFasterBehindATrial) {
-  (void)send(1000, microseconds(200), microseconds(100));
+  be_alone();
+  (void)send(100, microseconds(200), microseconds(100));
   EXPECT_GT(send(10'000, microseconds(200), microseconds(100)), .97);
 }
 
 TEST_F(TurnSizeTest, StaysShortWhereThatIsFaster) {
-  (void)send(1000, microseconds(100), microseconds(120));
+  be_alone();
+  (void)send(100, microseconds(100), microseconds(120));
   EXPECT_LT(send(10'000, microseconds(100), microseconds(120)), .03);
 }
 
+TEST_F(TurnSizeTest, StaysShortWhereBothAreAlike) {
+  be_alone();
+  (void)send(100, microseconds(100), microseconds(98));
+  EXPECT_LT(send(10'000, microseconds(100), microseconds(98)), .03);
+}
+
+// A batch of several messages may have more than a turn, which is no reason to lose.
+TEST_F(TurnSizeTest, CountsBytesAndNotWindows) {
+  be_alone();
+  double in_long = 0;
+  constexpr unsigned kBatches = 20'000;
+  for (unsigned i = 0; i < kBatches; ++i) {
+    size_.moved(&mine_);
+    const bool is_long = size_.bytes() == TurnSize::kLong;
+    in_long += is_long ? 1 : 0;
+    const std::size_t bytes = is_long ? TurnSize::kLong * 3 / 2 : TurnSize::kShort;
+    now_ += std::chrono::nanoseconds(bytes / (is_long ? 11 : 10));
+    size_.sent(bytes, now_);
+  }
+  EXPECT_GT(in_long / kBatches, .6);
+}
+
+// A machine that gets slower all the while would have the second of two lose.
+TEST_F(TurnSizeTest, IsNotDecidedByADrift) {
+  be_alone();
+  double time = 200;
+  for (int i = 0; i < 80; ++i) {
+    (void)send(1, microseconds(int(time)), microseconds(int(time * .9)));
+    time *= 1.02;
+  }
+  EXPECT_EQ(size_.bytes(), TurnSize::kLong);
+}
+
 TEST_F(TurnSizeTest, IsTriedAgainWhenTheMachineHasChanged) {
+  be_alone();
   (void)send(5000, microseconds(200), microseconds(100));
   (void)send(5000, microseconds(100), microseconds(200));
   EXPECT_LT(send(10'000, microseconds(100), microseconds(200)), .03);
 }
 
 TEST_F(TurnSizeTest, IsShortAsSoonAsAnotherConnectionMovesAndForAWhile) {
-  (void)send(5000, microseconds(200), microseconds(100));
+  be_alone();
+  (void)send(2000, microseconds(200), microseconds(100));
   ASSERT_EQ(size_.bytes(), TurnSize::kLong);
   size_.moved(&others_);
-  size_.sent(TurnSize::kLong, now_);
   EXPECT_EQ(size_.bytes(), TurnSize::kShort);
-  EXPECT_EQ(send(100, microseconds(200), microseconds(100)), 0.0);
+  EXPECT_EQ(send(1000, microseconds(200), microseconds(100)), 0.0);
 }
 
-// The other one has moved last, and then both move by turns.
 TEST_F(TurnSizeTest, StaysShortAsLongAsAnotherConnectionCallsNowAndThen) {
-  for (int i = 0; i < 200; ++i) {
+  be_alone();
+  for (int i = 0; i < 50; ++i) {
     size_.moved(&others_);
-    EXPECT_EQ(send(50, microseconds(200), microseconds(100)), 0.0) << i;
+    EXPECT_EQ(send(1000, microseconds(200), microseconds(100)), 0.0) << i;
   }
 }
 
-TEST_F(TurnSizeTest, IsNotDecidedByWindowsWithAPauseInThem) {
-  for (int i = 0; i < 500; ++i) {
-    // Messages by long turns happen to come behind a pause.
-    if (size_.bytes() == TurnSize::kLong && i % 3 == 0) now_ += milliseconds(60);
-    (void)send(4, microseconds(200), microseconds(100));
+TEST_F(TurnSizeTest, KnowsAConnectionFromAnEarlierOneAtItsAddress) {
+  be_alone();
+  (void)send(2000, microseconds(200), microseconds(100));
+  size_.forget(&mine_);
+  EXPECT_EQ(send(10, microseconds(200), microseconds(100)), 0.0);
+}
+
+TEST_F(TurnSizeTest, StaysWithItsDecisionWhenMessagesPauseNowAndThen) {
+  be_alone();
+  (void)send(200, microseconds(200), microseconds(100));
+  ASSERT_EQ(size_.bytes(), TurnSize::kLong);
+  for (int i = 0; i < 10; ++i) {
+    now_ += std::chrono::seconds(1);
+    EXPECT_EQ(send(100, microseconds(200), microseconds(100)), 1.0) << i;
   }
-  EXPECT_EQ(size_.bytes(), TurnSize::kLong);
+}
+
+TEST_F(TurnSizeTest, IsShortWhereLongTurnsMakeAPause) {
+  be_alone();
+  EXPECT_LT(send(5000, microseconds(100), milliseconds(8)), .2);
+  EXPECT_LT(send(5000, milliseconds(8), milliseconds(8)), .01) << "one after the other, slowly";
 }
 
 }  // namespace
