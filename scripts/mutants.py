@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants faults and looks whether a test sees them.
 
-usage: mutants.py [--only REGEX] [--keep-going]            the faults of tests/mutants/faults.toml
+usage: mutants.py [--only REGEX] [--keep-going] [--resume] the faults of tests/mutants/faults.toml
        mutants.py --random N [--seed S] [--sample M] [--resume]
                                                            N faults drawn by a seed, or M of them
        mutants.py --changed N [--minutes M] [--random R] [--in-place BUILD]
@@ -13,9 +13,9 @@ The first form plants each fault that docs/conformance.md names for a rule, buil
 the row name, and fails where all of them pass: then the row proves nothing. The second draws faults by general
 operators over all lines of engine, wire, iwarp, transport, rpc, gss, siwarp, tcp, apps/nfs and the public headers, and
 runs the unit, golden, conformance, system and seed tests until one fails. Faults that survive are listed: each wants a
-test, or a line with its reason in tests/mutants/no-effect.txt, after which it is drawn no more. What became of each is
-noted in build-mutants; --resume goes on from there, and tries one again only if it survived, or did not compile, in another state of
-the tree. The third is for CI: it plants the faults of the table first, draws random ones then, ends when its time
+test, or a line with its reason in tests/mutants/no-effect.txt, after which it is drawn no more. Both note in build-mutants
+how each fault ended; --resume goes on from there, and tries one again only if it survived, or did not compile, in another state
+of the tree. The third is for CI: it plants the faults of the table first, draws random ones then, ends when its time
 is over, and lists what it had no time for.
 
 It works on a copy of the tree in build-mutants, so that nothing happens to yours. With --in-place the third form plants
@@ -176,17 +176,28 @@ def rows():
             yield row[1], faults[name], [test for test in faults[name].tests if test in proving]
 
 
-def check_planted(only, keep_going):
+def place_of_row(rule, fault, tests):
+    """Names a row together with its edits and tests, so that a row that changes is tried again."""
+    edits = "; ".join(f"{edit.file} {edit.old!r} {edit.new!r}" for edit in fault.edits)
+    return f"{rule} {fault.name}: {edits}: {' '.join(tests)}"
+
+
+def check_planted(only, keep_going, wants_old):
     chosen = [row for row in rows() if not only or re.search(only, f"{row[0]} {row[1].name}")]
+    journal = drawn.Journal(HOME / "table.tried", drawn.state_of_tree(), wants_old)
+    left = [(rule, fault, tests) for rule, fault, tests in chosen if not journal.verdict(place_of_row(rule, fault, tests))]
+    if wants_old:
+        print(f"mutants: {len(chosen) - len(left)} of {len(chosen)} rows were seen before", flush=True)
     programs = test_programs.TestPrograms(TREE, BUILD)
-    wanted = [job for _, _, tests in chosen for job in programs.of_tests(tests)]
+    wanted = [job for _, _, tests in left for job in programs.of_tests(tests)]
     print(f"mutants: {len(test_programs.targets_of(wanted))} programs are built, and run without a fault", flush=True)
     trial = Trial(programs, TREE)
     trial.prepare(wanted)
     findings = []
-    for rule, fault, tests in chosen:
+    for rule, fault, tests in left:
         started = time.monotonic()
-        finding, _ = trial.finding_of(fault, tests)
+        finding, by = trial.finding_of(fault, tests)
+        journal.add(place_of_row(rule, fault, tests), by)
         seconds = f"({time.monotonic() - started:.0f} s)"
         print(f"{'FAIL' if finding else 'ok  '} {rule} {fault.name} {finding or ''} {seconds}", flush=True)
         if finding:
@@ -474,6 +485,7 @@ def main():
     if options.check or options.update:
         return check_lists(options.update)
     if options.list:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader like head(1) may leave early
         for rule, fault, tests in rows():
             print(rule, fault.name, *tests)
         return 0
@@ -492,7 +504,7 @@ def main():
     configure(clock)
     if options.random:
         return check_random(options.random, options.seed, options.sample, options.share, options.resume)
-    return check_planted(options.only, options.keep_going)
+    return check_planted(options.only, options.keep_going, options.resume)
 
 
 if __name__ == "__main__":

@@ -491,6 +491,36 @@ class Resumed(InATree):
         self.assertIsNone(self.journal("old").verdict(self.SEEN))
 
 
+class ResumedTable(InATree):
+    FAULT = planted.Fault("F1", (edit("add();"),), ("unit",))
+
+    def run_rows(self, looks_for, wants_old, fault=FAULT):
+        programs = FakePrograms(self.root, {"unit": looks_for})
+        output = io.StringIO()
+        with unittest.mock.patch.multiple(mutants, HOME=self.root, TREE=self.root, rows=lambda: [("R1", fault, fault.tests)]), \
+             unittest.mock.patch.object(test_programs, "TestPrograms", lambda *_: programs), \
+             unittest.mock.patch.object(drawn, "state_of_tree", lambda: "state"), contextlib.redirect_stdout(output):
+            status = mutants.check_planted(None, True, wants_old)
+        return status, output.getvalue()
+
+    def test_row_that_was_seen_is_not_planted_again(self):
+        self.assertEqual(self.run_rows("add();", wants_old=False)[0], 0)
+        status, output = self.run_rows("open();", wants_old=True)  # a second try would find that nobody sees it
+        self.assertEqual(status, 0)
+        self.assertIn("1 of 1 rows were seen before", output)
+        self.assertEqual(self.run_rows("open();", wants_old=False)[0], 1)
+
+    def test_row_that_was_not_seen_is_planted_again(self):
+        self.assertEqual(self.run_rows("open();", wants_old=False)[0], 1)
+        self.assertEqual(self.run_rows("open();", wants_old=True)[0], 1)
+        self.assertEqual(self.run_rows("add();", wants_old=True)[0], 0)
+
+    def test_row_that_has_changed_is_planted_again(self):
+        self.run_rows("add();", wants_old=False)
+        changed = self.FAULT._replace(edits=(edit("add();", "subtract();"),))
+        self.assertIn("0 of 1 rows were seen before", self.run_rows("add();", wants_old=True, fault=changed)[1])
+
+
 class ProgramsOfAFile(unittest.TestCase):
     def test_fault_of_explain_is_tried_with_the_scripts_that_read_captures(self):
         programs = object.__new__(test_programs.TestPrograms)
