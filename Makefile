@@ -103,6 +103,8 @@ deb: setup
 	@scripts/deb.sh --check
 
 mutants: setup
+	@scripts/setup.sh check
+	@scripts/setup.sh mutants
 	@scripts/mutants.py --keep-going
 
 fuzz: setup

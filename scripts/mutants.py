@@ -191,7 +191,7 @@ def check_planted(only, keep_going, wants_old):
     programs = test_programs.TestPrograms(TREE, BUILD)
     wanted = [job for _, _, tests in left for job in programs.of_tests(tests)]
     print(f"mutants: {len(test_programs.targets_of(wanted))} programs are built, and run without a fault", flush=True)
-    trial = Trial(programs, TREE)
+    trial = Trial(programs, TREE, is_strict=not keep_going)  # a row without a test that passes is a finding then
     trial.prepare(wanted)
     findings = []
     for rule, fault, tests in left:
@@ -467,7 +467,7 @@ def check_lists(wants_update):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="REGEX", help="plant only faults whose rule or name matches")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first that is not seen")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first that is not seen, nor at a test that fails without a fault")
     parser.add_argument("--random", type=int, metavar="N", help="draw N faults")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--sample", type=int, metavar="M", help="try the first M of the N only")

@@ -515,6 +515,12 @@ class ResumedTable(InATree):
         self.assertEqual(self.run_rows("open();", wants_old=True)[0], 1)
         self.assertEqual(self.run_rows("add();", wants_old=True)[0], 0)
 
+    def test_row_whose_test_fails_without_a_fault_is_a_finding(self):
+        status, output = self.run_rows("something else", wants_old=False)
+        self.assertEqual(status, 1)
+        self.assertIn("fails without any fault", output)
+        self.assertIn("FAIL R1 F1 names no test that can be run here", output)
+
     def test_row_that_has_changed_is_planted_again(self):
         self.run_rows("add();", wants_old=False)
         changed = self.FAULT._replace(edits=(edit("add();", "subtract();"),))
