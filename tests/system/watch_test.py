@@ -41,8 +41,11 @@ class WatchFixture(WatchedFixture):
 
 class MetricsTest(WatchFixture):
     def with_page(self, *arguments):
+        return self.started_with_page(self.exported, "--metrics", "0", *arguments)
+
+    def started_with_page(self, start, *arguments):
         try:
-            server = self.exported("--metrics", "0", *arguments)
+            server = start(*arguments)
         except AssertionError as error:
             if "built without HTTP" not in str(error):
                 raise
@@ -128,8 +131,8 @@ class MetricsTest(WatchFixture):
         self.assertIn("/metrics", refused.exception.read().decode())
 
     def test_takes_an_address(self):
-        server = self.serve("--stat-socket", "none", "--metrics", "[::1]:0")
-        self.assertTrue(next(url for url in server.urls if url.startswith("http:")).startswith("http://[::1]:"))
+        server = self.started_with_page(self.serve, "--stat-socket", "none", "--metrics", "[::1]:0")
+        self.assertTrue(server.page.startswith("http://[::1]:"))
         for wrong in ("host:9100", "1.2.3.4:70000", "x", ""):
             done = run("serve", "--blob", self.served, "--port", "0", "--metrics", wrong)
             self.assertEqual(done.returncode, 2, wrong)
