@@ -80,8 +80,13 @@ void CommonOptions::add_to(Command& added_to) {
        {.takes_units = true, .needs = "--capture"}},
       {"--inline",
        &connection.inline_size,
-       "largest inline message, bytes",
+       "largest inline message, bytes; given alone, bulk arguments are no longer either",
        {.range = {1024, 65536}}},
+      {"--inline-arguments",
+       &inline_arguments,
+       "bulk arguments of up to so many bytes stay inline where the server's Receives hold them; "
+       "0: none that are longer than --inline",
+       {.range = {0, 131072}, .takes_units = true}},
       {"--receive-size",
        &connection.receive_size_max,
        "version 2: the largest Receives that the other side may ask for, bytes; they begin at "
@@ -127,16 +132,25 @@ void CommonOptions::refuse(std::initializer_list<const char*> options,
   }
 }
 
+void CommonOptions::refuse_rdma(const std::string& are_for) const {
+  refuse({"--provider", "--registration", "--crc", "--ird", "--ord", "--inline",
+          "--inline-arguments", "--receive-size", "--credits", "--profile", "--rpcrdma-version"},
+         are_for);
+}
+
 // Says which options would have no effect beside others.
 void CommonOptions::refuse_idle() const {
   if (protocol == "1") refuse({"--receive-size"}, "version 2 (--rpcrdma-version 2 or auto)");
   if (provider.name == "siwarp") refuse({"--registration"}, "RDMA devices (--provider verbs)");
+  if (profile == "rfc5666") refuse({"--inline-arguments"}, "RFC 8166 (--profile rfc8166)");
   if (provider.name == "verbs") refuse({"--crc"}, "software iWARP (--provider siwarp)");
 }
 
 void CommonOptions::finish() {
   refuse_idle();
   provider.crc = crc == "on";
+  const bool bounds_all = command->is_given("--inline") && !command->is_given("--inline-arguments");
+  connection.inline_arguments_max = bounds_all ? 0 : inline_arguments;
   may_advise_auto = protocol != "auto";
   if (registration == "windows") provider.registration = Registration::kWindows;
   if (registration == "per-call") provider.registration = Registration::kPerCall;

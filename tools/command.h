@@ -40,6 +40,7 @@ using ClientForCommand = std::unique_ptr<Client, LogOutClient>;
 struct CommonOptions {
   ProviderOptions provider;
   ConnectionOptions connection;
+  std::uint32_t inline_arguments = 65536;  // bytes
   std::string crc = "on";
   std::string profile = "rfc8166";
   std::string protocol = "1";  // of clients; servers have both
@@ -50,6 +51,8 @@ struct CommonOptions {
   void add_to(Command& command);
   // Ends the command if the command line has one of the options, which `are_for` something else.
   void refuse(std::initializer_list<const char*> options, const std::string& are_for) const;
+  // Does so for all options of RDMA connections, but for --capture.
+  void refuse_rdma(const std::string& are_for) const;
   void finish();  // after parsing: carries the texts over
   ProtocolVersion version() const;
 

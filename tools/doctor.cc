@@ -152,17 +152,15 @@ void refuse_idle_options(const Walk& walk) {
   if (!walk.settings.is_server) common.refuse({"--config"}, "servers (--server)");
   if (!walk.url) {
     common.refuse({"--sec", "--sec-service", "--mount-port", "--program", "--version", "--capture",
-                   "--registration", "--crc", "--ird", "--ord", "--inline", "--receive-size",
-                   "--credits", "--profile", "--rpcrdma-version"},
+                   "--registration", "--crc", "--ird", "--ord", "--inline", "--inline-arguments",
+                   "--receive-size", "--credits", "--profile", "--rpcrdma-version"},
                   "connections, and there is no URL");
   }
   if (!walk.is_nfs) common.refuse({"--mount-port"}, "NFS URLs, and this is none");
   if (walk.is_nfs) common.refuse({"--program", "--version"}, "rdma:// and tcp:// URLs");
   if (!walk.is_tcp()) return;
   common.refuse({"--capture"}, "connections over RDMA; tcpdump records plain TCP");
-  common.refuse({"--provider", "--registration", "--crc", "--ird", "--ord", "--inline",
-                 "--receive-size", "--credits", "--profile", "--rpcrdma-version"},
-                "RDMA, and this is plain TCP");
+  common.refuse_rdma("RDMA, and this is plain TCP");
 }
 
 // The time-out of each step without --timeout, for somebody who watches.

@@ -91,6 +91,7 @@ std::vector<Default> defaults() {
           {"calls_max", client.calls_max},
           {"connections_max", server.connections_max},
           {"credits", connection.credits},
+          {"inline_arguments_max_bytes", CommonOptions().inline_arguments},
           {"inline_bytes", connection.inline_size},
           {"long_call_max_bytes", server.long_call_size_max},
           {"port", kDefaultPort},

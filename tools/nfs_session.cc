@@ -25,9 +25,7 @@ void refuse_idle_options(const ClientSettings& client, const NfsSettings& settin
   if (!url.is_rdma && !settings.has_rdma) {
     client.common.refuse({"--capture"},
                          "connections over RDMA; nfs+tcp:// is plain TCP, which tcpdump records");
-    client.common.refuse({"--provider", "--registration", "--crc", "--ird", "--ord", "--inline",
-                          "--receive-size", "--credits", "--profile", "--rpcrdma-version"},
-                         "RDMA, and nfs+tcp:// is plain TCP");
+    client.common.refuse_rdma("RDMA, and nfs+tcp:// is plain TCP");
   }
   client.common.refuse({"--rpcbind-port", "--entries-max", "--step-up"},
                        "URLs of the blob program, and this is one of NFS");

@@ -39,10 +39,9 @@ Client connect(ProgramsSettings& settings) {
   std::string& url = settings.client.url;
   url = full_url(url);
   if (!url.starts_with("rdma://")) {
-    settings.client.common.refuse(
-        {"--provider", "--registration", "--crc", "--ird", "--ord", "--inline", "--receive-size",
-         "--credits", "--profile", "--rpcrdma-version", "--capture"},
-        "RDMA, and a HOST and tcp:// are plain TCP");
+    const CommonOptions& common = settings.client.common;
+    common.refuse_rdma("RDMA, and a HOST and tcp:// are plain TCP");
+    common.refuse({"--capture"}, "RDMA, and a HOST and tcp:// are plain TCP");
   }
   ClientOptions options = settings.client.client_options();
   options.tcp.record_size_max = rpcbinding::ListingOptions().reply_size_max;

@@ -100,12 +100,22 @@ struct ConnectionOptions {
   // the Receives of the other, which a peer without RFC 8797 has of 1,024 bytes, and Linux of
   // 4,096.
   std::uint32_t inline_size = 8192;
+  // Bulk arguments of up to so many bytes stay inline where the server's Receives hold the largest
+  // of them, which saves the round trip of an RDMA Read. A server makes its Receives longer by
+  // that where they take memory only as messages come (siwarp, Incoming::receives_are_elastic()),
+  // for clients that send as much: on so many connections as an eighth of its memory_max would
+  // hold the Receives of, and a host never has more of them than are left for others. 0 … 131072;
+  // 0: none, so that inline_size bounds all messages; nullopt: 65536, or none where inline_size is
+  // not its default. Profile::kRfc8166 only.
+  std::optional<std::uint32_t> inline_arguments_max;
   // Version two: the largest Receives that the peer may ask for while the connection lives, bytes,
-  // at most 65536. They begin at inline_size; smaller values here change nothing.
+  // at most 65536. They begin at inline_size, or longer (inline_arguments_max); smaller values here
+  // change nothing.
   std::uint32_t receive_size_max = 0;
   std::uint32_t credits = 64;  // client: requested; server: granted to each connection
-  // Bulk items below this size stay inline if they fit into the message, bytes. The default is for
-  // all that fit: to copy a few KiB costs less than what a chunk adds, for writes a round trip.
+  // Bulk items below this size stay inline if they fit into the message, bytes; arguments may be
+  // longer (inline_arguments_max). The default is for all that fit: to copy a few KiB costs less
+  // than what a chunk adds, for writes a round trip.
   std::uint32_t reduce_size_min = 8192;
   // false: bulk items never travel separately; a message that is too long becomes a Long Call or
   // Reply.

@@ -217,6 +217,10 @@ class RPCRDMA_EXPORT Incoming {
   // Returns whether Capabilities::send_with_invalidate will hold on the connection: the answer to
   // the request announces it to the peer by flag R of RFC 8797.
   virtual bool sends_with_invalidate() const noexcept { return true; }
+  // Returns whether a Receive of the connection takes memory only for a message that has come, and
+  // as much as that needs: then long Receives cost no more than short ones, and a server may post
+  // longer ones (ConnectionOptions::inline_arguments_max).
+  virtual bool receives_are_elastic() const noexcept { return false; }
   // Detaches the request from its provider, so that one made by Provider::make_shard() can accept
   // it, or a thread of that one refuse it. Called once, on the provider's thread. Returns false,
   // the default, if the request stays with its provider.

@@ -109,10 +109,16 @@ Expected<void, StartError> plan_call(const Outgoing& call, const Options& option
   plan.is_long = false;
   constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // First leave small items inline; if that is too long, reduce them all (RFC 8166 §3.5.2 before
-  // §3.5.3); if it still is, the rest goes by a Position-Zero Read chunk.
+  // §3.5.3); if it still is, the rest goes by a Position-Zero Read chunk. Where the peer's Receives
+  // are long, items that are not small are tried inline before.
   const bool reduce = options.reduce && link.read_chunks;
-  const std::uint64_t attempts[] = {reduce ? options.reduce_size_min : kNever, reduce ? 1 : kNever};
-  for (const std::uint64_t size_min : attempts) {
+  const std::uint64_t small = options.reduce_size_min;
+  const bool takes_more = link.inline_send > options.inline_arguments_max;
+  const std::uint64_t larger = takes_more ? options.inline_arguments_max + std::uint64_t{1} : 0;
+  std::uint64_t attempts[] = {std::max(small, larger), small, 1};
+  if (!reduce) std::ranges::fill(attempts, kNever);
+  const std::size_t skipped = attempts[0] == attempts[1] ? 1 : 0;
+  for (const std::uint64_t size_min : std::span(attempts).subspan(skipped)) {
     if (!reduce_call(call, size_min, header_sizes(link.dialect), plan))
       return Unexpected<StartError>(StartError::kTooLarge);
     if (auto planned = plan_answer(call, options, link, answer_by, plan); !planned) return planned;

@@ -108,6 +108,48 @@ TEST(PlanCall, SmallItemsStayInlineUntilTheMessageIsTooLong) {
   EXPECT_FALSE(tight.is_long);
 }
 
+class PlanLongMessages : public testing::Test {
+ protected:
+  PlanLongMessages() {
+    options_.reduce_size_min = 1000;
+    options_.inline_arguments_max = 65'536;
+  }
+  std::size_t read_chunks(const std::vector<std::uint32_t>& items, std::uint32_t receive_size) {
+    const CallPlan result =
+        plan(stream_of(40, items), thresholds(receive_size, 4096), 100, options_);
+    EXPECT_FALSE(result.is_long);
+    return result.segments.size();
+  }
+  Options options_;
+};
+
+TEST_F(PlanLongMessages, ArgumentsStayInlineWhereThePeersReceivesHoldTheLargest) {
+  EXPECT_EQ(read_chunks({65'536}, 69'632), 0U);
+  EXPECT_EQ(read_chunks({65'537}, 69'632), 1U);
+  EXPECT_EQ(read_chunks({2000}, 65'537), 0U);
+  EXPECT_EQ(read_chunks({2000}, 65'536), 1U) << "these are not made for them";
+}
+
+TEST_F(PlanLongMessages, ArgumentsThatTogetherAreTooLongLeaveByTheirSize) {
+  EXPECT_EQ(read_chunks({34'000, 34'000}, 69'632), 0U);
+  EXPECT_EQ(read_chunks({35'000, 35'000}, 69'632), 2U);
+  EXPECT_EQ(read_chunks({65'000, 8000, 999}, 69'632), 2U) << "the small one stays";
+}
+
+TEST_F(PlanLongMessages, ResultsKeepTheirSmallerBound) {
+  const ResultRoom room{Lease{7}, 2000, 0, 0};
+  const CallPlan result =
+      plan(stream_of(40, {20'000}), thresholds(69'632, 69'632), 2100, options_, {&room, 1});
+  ASSERT_EQ(result.segments.size(), 1U);
+  EXPECT_EQ(result.segments[0].kind, ChunkKind::kWrite);
+}
+
+TEST_F(PlanLongMessages, ArgumentsLeaveByTheirSizeWhereNoneMayBeLong) {
+  options_.inline_arguments_max = 0;
+  EXPECT_EQ(read_chunks({1000}, 69'632), 1U);
+  EXPECT_EQ(read_chunks({999}, 69'632), 0U);
+}
+
 TEST(PlanCall, LongCallKeepsItsOtherReadChunks) {
   const CallPlan result = plan(stream_of(2000, {5000}), thresholds(1024, 1024));
   EXPECT_TRUE(result.is_long);

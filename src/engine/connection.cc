@@ -46,8 +46,13 @@ std::size_t reader_count(Role role, const Options& options) noexcept {
 }  // namespace
 
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept {
-  return wire::encode(
-      wire::PrivateData{options.remote_invalidation, options.inline_send, options.inline_receive});
+  return wire::encode(wire::PrivateData{options.remote_invalidation, longest_send(options),
+                                        options.inline_receive});
+}
+
+std::uint32_t send_size_of_peer(Bytes private_data) noexcept {
+  const auto peer = wire::find_private_data(private_data);
+  return peer ? peer->send_size : wire::kInlineSizeDefault;
 }
 
 LinkParameters negotiate(const Options& options, Bytes peer_private_data,
@@ -57,10 +62,10 @@ LinkParameters negotiate(const Options& options, Bytes peer_private_data,
   result.reads_in_flight_max = reads_in_flight_max;
   const auto peer = wire::find_private_data(peer_private_data);
   const std::uint32_t peer_receive = peer ? peer->receive_size : wire::kInlineSizeDefault;
-  const std::uint32_t peer_send = peer ? peer->send_size : wire::kInlineSizeDefault;
+  const std::uint32_t peer_send = send_size_of_peer(peer_private_data);
   // These are our own sizes as the private data announced them: the peer counts on no more.
   const auto own = wire::find_private_data(private_data(options));
-  result.inline_send = std::min(own->send_size, peer_receive);
+  result.inline_send = std::min({own->send_size, send_size(options, peer_receive), peer_receive});
   result.inline_receive = std::min(own->receive_size, peer_send);
   result.remote_invalidation = peer && peer->takes_invalidation && own->takes_invalidation;
   return result;

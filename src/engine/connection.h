@@ -47,6 +47,9 @@ namespace rpcrdma::engine {
 // Returns the private data for the connection set-up (RFC 8797).
 std::array<std::byte, wire::kPrivateDataSize> private_data(const Options& options) noexcept;
 
+// Returns the longest Send of a peer by its private data, bytes.
+std::uint32_t send_size_of_peer(Bytes private_data) noexcept;
+
 // Returns the thresholds that follow from both sides' private data; RFC 8166's defaults without the
 // peer's.
 LinkParameters negotiate(const Options& options, Bytes peer_private_data,

@@ -135,6 +135,7 @@ void Requester::handle_done(const Completion& done, const WorkName& name) {
   RPCRDMA_ASSERT(slots_.is_same_use(slot, name), "a completion for work that was not posted");
   RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
   --slot.pending;
+  last_done_ = now_;
   if (name.kind == WorkKind::kExpose) handle_exposed(slot, done, name.part);
   if (name.kind == WorkKind::kRevoke) slot.chunks->exposures.revoked(name.part);
   if (name.kind == WorkKind::kPull) profile_->handle_read(slot.index, done);
@@ -162,6 +163,12 @@ void Requester::handle_timeout(Instant now) {
     if (!slot.used || slot.state == State::kDelivered || slot.state == State::kAbandoned) continue;
     if (slot.deadline <= now) {
       if (slot.state == State::kFencing) {
+        const bool only_leaves = slot.chunks == nullptr || !slot.chunks->exposures.any_live();
+        if (only_leaves && now < last_done_ + options_.fence_timeout) {
+          // Others leave all the while, so its Send will: on a slow link arguments queue up.
+          set_deadline(slot, last_done_ + options_.fence_timeout);
+          continue;
+        }
         // The memory cannot be made safe while the connection lives.
         shared_.disconnect = true;
         continue;

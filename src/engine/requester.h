@@ -96,6 +96,7 @@ class Requester final : private rfc5666::ReadReplies::Host {
   PartPool<CallChunks> chunks_;
   XidIndex xids_;                // of slots_
   Instant now_{};                // may be early
+  Instant last_done_{};          // when work of a Call was complete last
   std::uint32_t in_flight_ = 0;  // started and not ended
   Deadline next_timeout_;        // no deadline is earlier
   VersionOffer offer_;

@@ -580,6 +580,32 @@ TEST_F(Client, ReplyWhoseSendIsStuckEndsTheConnectionAfterOneFenceTimeout) {
   EXPECT_TRUE(client.take_action<Disconnect>());
 }
 
+TEST_F(Client, CallWhoseSendIsStuckBehindOthersThatLeaveKeepsTheConnection) {
+  grant(4);
+  ASSERT_TRUE(start_null(1));
+  const auto stuck = start_null(2);
+  ASSERT_TRUE(stuck);
+  const auto first = client.take_action<PostSend>();
+  ASSERT_TRUE(first) << "which leaves slowly";
+  client.engine.requester().cancel(client.now, *stuck);
+  client.drain();
+  const Instant canceled = client.now;
+  const auto pass = [&](Instant until) {
+    client.now = until;
+    client.engine.handle_time(until);
+    client.engine.handle_timeout(until);
+    client.drain();
+  };
+  pass(canceled + std::chrono::milliseconds(900));
+  client.done(first->id);
+  pass(canceled + small().fence_timeout);
+  EXPECT_FALSE(client.take_action<Disconnect>());
+  pass(canceled + std::chrono::milliseconds(899) + small().fence_timeout);
+  EXPECT_FALSE(client.take_action<Disconnect>());
+  pass(canceled + std::chrono::milliseconds(900) + small().fence_timeout);
+  EXPECT_TRUE(client.take_action<Disconnect>()) << "nothing has left since";
+}
+
 TEST_F(Client, CanceledCallHasTheFenceTimeoutForItsMemoryNotItsOwn) {
   grant(4);
   start_with_chunks(1);
@@ -812,6 +838,22 @@ TEST(Negotiate, CountsOnNoMoreThanWasAnnounced) {
   const LinkParameters result = negotiate(options, peer, 5);
   EXPECT_EQ(result.inline_send, 2048U);
   EXPECT_EQ(result.inline_receive, 2048U);
+}
+
+TEST(Negotiate, LongSendsAreForReceivesThatWereMadeForThem) {
+  Options options;
+  options.inline_send = 8192;
+  options.inline_arguments_max = 65'536;
+  EXPECT_EQ(send_size_of_peer(private_data(options)), 69'632U);
+  const auto send_size_to = [&](std::uint32_t receive_size) {
+    Options peer;
+    peer.inline_receive = receive_size;
+    return negotiate(options, private_data(peer), 5).inline_send;
+  };
+  EXPECT_EQ(send_size_to(131'072), 69'632U);
+  EXPECT_EQ(send_size_to(66'560), 66'560U);
+  EXPECT_EQ(send_size_to(65'536), 8192U) << "of a device whose server has --inline 64k";
+  EXPECT_EQ(send_size_to(4096), 4096U);
 }
 
 TEST(Negotiate, PeerWithoutPrivateDataGetsTheDefaults) {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -242,7 +243,10 @@ struct Options {
   bool inline_only = false;              // what Connection sets for that half, but for version 2
   std::uint32_t calls_max = 128;         // client: calls started and not ended
   std::uint32_t reduce_size_min = 1024;  // smaller items stay inline when they fit
-  bool reduce = true;                    // false: no item ever leaves the stream by itself
+  // Arguments of up to so many bytes stay inline besides, where the peer's Receives hold as many;
+  // Sends may then be as long as that takes, and are announced so.
+  std::uint32_t inline_arguments_max = 0;
+  bool reduce = true;  // false: no item ever leaves the stream by itself
   // Flag R of RFC 8797, as the peer sees it: our provider can take (client) or send (server) a Send
   // with Invalidate.
   bool remote_invalidation = true;
@@ -278,6 +282,20 @@ struct Options {
 constexpr std::uint32_t receive_size(const Options& options) noexcept {
   return options.versions.high < 2 ? options.inline_receive
                                    : std::max(options.inline_receive, kReceiveSizeV2);
+}
+
+// Room in a Call beside its bulk arguments, for both headers, the credential and what else it says.
+inline constexpr std::uint32_t kBesideArguments = 4096;  // bytes
+
+// Returns our largest Send to a peer with Receives of so many bytes. It is longer than inline_send
+// only where these were made for arguments.
+constexpr std::uint32_t send_size(const Options& options, std::uint32_t peer_receive) noexcept {
+  const std::uint32_t arguments = options.inline_arguments_max;
+  if (arguments == 0 || peer_receive <= arguments) return options.inline_send;
+  return std::max(options.inline_send, arguments + kBesideArguments);
+}
+constexpr std::uint32_t longest_send(const Options& options) noexcept {
+  return send_size(options, std::numeric_limits<std::uint32_t>::max());
 }
 
 // The agreement of both sides of a connection. Defaults until the connection is up, and until the

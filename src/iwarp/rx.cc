@@ -206,7 +206,7 @@ bool Rx::take_small_send(Bytes bytes) {
     if (crc.value() != load_crc(at + size - kCrcSize)) return false;
   }
   const std::byte* from = at + kHeader;
-  state_.clothe(work);
+  state_.clothe(work, payload_size, true);
   state_.receive_spans.for_each(work.into, 0, payload_size, [&](MutableBytes part) {
     std::memcpy(part.data(), from, part.size());
     from += part.size();
@@ -369,7 +369,7 @@ bool Rx::check_send() {
     return false;
   }
   if (header_.last && invalidates(header_.opcode) && !check_invalidate()) return false;
-  state_.clothe(state_.receives.front());
+  state_.clothe(state_.receives.front(), header_.payload_size, header_.last);
   place_ = Place::kReceive;
   return true;
 }

@@ -87,11 +87,13 @@ struct StreamState {
   // Completes the revocations whose memory is no longer referred to by unsent output.
   void finish_revokes(std::uint64_t sent_total);
 
-  // Memory for the message that has come for the oldest Receive.
-  void clothe(ReceiveWork& work) {
+  // Gives the Receive memory for the message that comes for it. A message that is more than its
+  // first part, of `part_size` bytes, may take all that the Receive has.
+  void clothe(ReceiveWork& work, std::size_t part_size, bool is_whole) {
     if (!work.is_bare) return;
     work.is_bare = false;
-    receive_spans.store_one({receive_memory->take(work.id), work.into.size}, work.into);
+    const std::uint32_t size = is_whole ? static_cast<std::uint32_t>(part_size) : work.into.size;
+    receive_spans.store_one({receive_memory->take(work.id, size), size}, work.into);
   }
 
   const std::unique_ptr<BlockPool> own_blocks;

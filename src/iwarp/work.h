@@ -71,9 +71,10 @@ struct StreamCounters : work::Counters {
 // Supplies the memory of bare Receives.
 class ReceiveMemory {
  public:
-  // Memory of the Receive's size, for a message that begins to come for it; the caller of the
-  // stream takes it back, when the message is read or the stream is gone.
-  virtual std::byte* take(std::uint64_t id) = 0;
+  // Returns memory of `size` bytes for a message that begins to come for the Receive: as many as it
+  // has, or, when more than one FPDU will bring it, as many as the Receive may take. The caller of
+  // the stream takes it back, when the message is read or the stream is gone.
+  virtual std::byte* take(std::uint64_t id, std::uint32_t size) = 0;
 
  protected:
   ~ReceiveMemory() = default;

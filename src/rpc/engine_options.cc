@@ -24,6 +24,12 @@ engine::Versions versions_of(ProtocolVersion version) noexcept {
   return {1, 1};
 }
 
+std::uint32_t inline_arguments_max(const ConnectionOptions& options) noexcept {
+  const bool is_usual = options.inline_size == ConnectionOptions().inline_size;
+  return std::min(options.inline_arguments_max.value_or(is_usual ? kInlineSizeMax : 0),
+                  kInlineArgumentsMax);
+}
+
 engine::Options common(const ConnectionOptions& options, ProtocolVersion version) noexcept {
   engine::Options result;
   if (options.profile == Profile::kRfc8166) result.versions = versions_of(version);
@@ -33,7 +39,10 @@ engine::Options common(const ConnectionOptions& options, ProtocolVersion version
   result.credits = std::clamp(options.credits, 1U, 4096U);
   result.reduce_size_min = options.reduce_size_min;
   result.reduce = options.reduce;
-  if (options.profile == Profile::kRfc8166) return result;
+  if (options.profile == Profile::kRfc8166) {
+    result.inline_arguments_max = inline_arguments_max(options);
+    return result;
+  }
   result.profile = Profile::kRfc5666;
   const Rfc5666Options& profile = options.rfc5666;
   result.rfc5666.results_by_read = profile.results_by_read;
@@ -84,6 +93,7 @@ engine::Options engine_options(const ClientOptions& options) noexcept {
 
 engine::Options engine_options(const ServerOptions& options) noexcept {
   engine::Options result = common(options.connection, options.version);
+  result.inline_arguments_max = 0;  // results stay inline by inline_send
   result.backward_calls = std::min(options.backward_calls, kBackwardCallsMax);
   result.characteristics = options.characteristics;
   result.read_chunk_size_max = within(options.bulk_size_max, options.memory_max);
@@ -100,6 +110,13 @@ engine::Options engine_options(const ServerOptions& options) noexcept {
     result.return_form = engine::ReturnForm::kFull;
   }
   return result;
+}
+
+std::uint32_t long_receive_size(const ServerOptions& options) noexcept {
+  const engine::Options result = common(options.connection, options.version);
+  const std::uint32_t arguments = result.inline_arguments_max;
+  const std::uint32_t size = arguments == 0 ? 0 : arguments + engine::kBesideArguments;
+  return size > engine::receive_size(result) ? size : 0;
 }
 
 std::vector<std::byte> set_up_data(const engine::Options& options) {

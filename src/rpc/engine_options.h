@@ -13,6 +13,7 @@ namespace rpcrdma::rpc {
 
 // The bounds of inline thresholds, bytes.
 inline constexpr std::uint32_t kInlineSizeMin = 1024, kInlineSizeMax = 65536;
+inline constexpr std::uint32_t kInlineArgumentsMax = 131072;
 
 // XCHAR_RBSIZ.
 inline constexpr std::uint32_t kReceiveSizeId = 1;
@@ -20,6 +21,10 @@ inline constexpr std::uint32_t kReceiveSizeId = 1;
 // They name the characteristics in `options`, which outlive them.
 engine::Options engine_options(const ClientOptions& options) noexcept;
 engine::Options engine_options(const ServerOptions& options) noexcept;
+
+// Returns the size of a server's Receives that hold the largest bulk arguments that may stay inline
+// (ConnectionOptions::inline_arguments_max), bytes; 0: its usual ones hold them, or there are none.
+std::uint32_t long_receive_size(const ServerOptions& options) noexcept;
 
 // The private data of the connection set-up: empty in Profile::kRfc5666, which knows none.
 std::vector<std::byte> set_up_data(const engine::Options& options);

@@ -132,6 +132,7 @@ void Simulation::add_server() {
   if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
   actor->options.version = plan_.version;
   actor->options.connection.receive_size_max = draw_receive_size(change_random_);
+  actor->options.connection.inline_arguments_max = draw_inline_arguments(inline_random_);
   if (settings_.sabotage == Sabotage::kForgetful) actor->options.reply_cache_entries = 0;
   // With a lower limit the server would end connections of honest clients for hostile ones.
   if (plan_.hostile_peers > 0) actor->options.connections_max = ServerOptions().connections_max;
@@ -185,6 +186,7 @@ void Simulation::add_client() {
   if (plan_.rfc5666) draw_profile(profile_random_, actor->options.connection);
   actor->options.version = draw_version(version_random_, plan_.version);
   actor->options.connection.receive_size_max = draw_receive_size(change_random_);
+  actor->options.connection.inline_arguments_max = draw_inline_arguments(inline_random_);
   if (plan_.reconnects) actor->options.reconnect = draw_reconnection(reconnect_random_);
   actor->server = random_.below(servers_.size());
   // In a long storm nearly all servers that there ever were have gone.
@@ -324,8 +326,11 @@ void Simulation::make_calls() {
 
 CallScript Simulation::next_script(const ClientActor& actor) {
   const ServerActor& server = *servers_[actor.server];
-  const std::uint32_t inline_size =
-      std::min(actor.options.connection.inline_size, server.options.connection.inline_size);
+  const ConnectionOptions &own = actor.options.connection, &other = server.options.connection;
+  std::uint32_t inline_size = std::min(own.inline_size, other.inline_size);
+  if (inline_random_.one_in(3)) {  // arguments around it are the interesting ones then
+    inline_size = 100 + std::min(*own.inline_arguments_max, *other.inline_arguments_max);
+  }
   CallScript script =
       draw_script(random_, next_id_++,
                   {inline_size, bytes_left_ == 0 ? 1500 : plan_.bulk_size_max, plan_.hold_one_in});

@@ -99,6 +99,10 @@ std::uint32_t draw_receive_size(SeededRandom& random) {
   return pick(random, {4096, 5000, 8192, 16'384, 32'768, 65'536});
 }
 
+std::uint32_t draw_inline_arguments(SeededRandom& random) {
+  return pick(random, {0, 3000, 20'000, 65'536});
+}
+
 ClientOptions draw_client_options(SeededRandom& random) {
   ClientOptions options;
   options.connection = draw_connection_options(random);

@@ -80,6 +80,7 @@ ClientOptions draw_client_options(SeededRandom& random);
 ServerOptions draw_server_options(SeededRandom& random);
 // Version 2: of Receives, as somebody asks for them or allows them.
 std::uint32_t draw_receive_size(SeededRandom& random);
+std::uint32_t draw_inline_arguments(SeededRandom& random);
 // How a side follows RFC 5666.
 void draw_profile(SeededRandom& random, ConnectionOptions& options);
 // How many peers are hostile, and how active.

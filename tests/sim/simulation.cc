@@ -44,6 +44,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       hostile_random_(seed ^ 0x8888888888888888U),
       list_random_(seed ^ 0x9999999999999999U),
       clock_random_(seed ^ 0xaaaaaaaaaaaaaaaaU),
+      inline_random_(seed ^ 0xbbbbbbbbbbbbbbbbU),
       plan_([&] {
         Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
         plan.security = draw_security(security_random_, settings.faults);

@@ -199,6 +199,7 @@ class Simulation final : private Driver {
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
   SeededRandom security_random_, reconnect_random_, hostile_random_, list_random_, clock_random_;
+  SeededRandom inline_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;

@@ -130,7 +130,7 @@ class CommandTest(CommandFixture):
             self.assertEqual("RDMA_DONE" in got.stdout, size > 1 << 20)
 
     def test_version_two_asks_for_larger_receives(self):
-        server = self.serve("--receive-size", "64k")
+        server = self.serve("--inline", "8192", "--receive-size", "64k")
         two = ("--rpcrdma-version", "2")
         asked = run("ping", server.url, "--count", 1, *two, "--request", "rbsiz=64k", "--show-characteristics")
         self.assertEqual(asked.returncode, 0)
@@ -143,7 +143,7 @@ class CommandTest(CommandFixture):
         self.assertIn("version two", old.stderr)
         for wrong in ("rbsiz=1", "rbsiz=64k@", "rbsiz=64k@-1", "rbsiz=", "size=4096"):
             self.assertIn("rbsiz=SIZE@SECONDS", run("ping", server.url, *two, "--request", wrong).stderr)
-        small = self.serve()
+        small = self.serve("--inline", "8192")
         rejected = run("ping", small.url, "--count", 1, *two, "--request", "rbsiz=64k")
         self.assertIn("receive size 65536: rejected", rejected.stderr)
 

@@ -162,7 +162,7 @@ class DocumentedCommands(CommandFixture):
         self.assertEqual(sorted(set(REFUSED) - known), [], "in the table, and nowhere shown")
         run_here = [(text, at) for text, at in commands if text not in REFUSED]
         servers = [text for text, _ in run_here if text.split()[1] == "serve"]
-        blob = self.start("rpcrdma serve --blob files --tcp-port 0 --receive-size 64k")
+        blob = self.start("rpcrdma serve --blob files --tcp-port 0 --inline 8192 --receive-size 64k")
         nfs = self.start("rpcrdma serve --nfs /srv/data:no_root_squash")
         for text in servers:
             with self.subTest(text):

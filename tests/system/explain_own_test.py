@@ -55,7 +55,7 @@ class ExplainOwn(unittest.TestCase):
 
     def test_a_change_of_receives_breaks_no_rule(self):
         with tempfile.TemporaryDirectory() as folder:
-            server = Server(folder, "--rpcrdma-version", "auto", "--receive-size", "64k")
+            server = Server(folder, "--rpcrdma-version", "auto", "--inline", "8192", "--receive-size", "64k")
             capture = pathlib.Path(folder) / "v2.pcapng"
             try:
                 result = run("ping", server.url, "--count", "20", "--rpcrdma-version", "2", "--request", "rbsiz=32k", "--capture", capture)

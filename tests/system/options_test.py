@@ -85,6 +85,14 @@ class ConnectionOptions(OptionsFixture):
             counters = json.loads(self.ok("put", server.url, path, "--no-reduce", "--inline", inline, "--json"))["counters"]
             self.assertEqual(counters["long_calls"], long_calls)
 
+    def test_inline_arguments_are_what_a_call_holds_besides(self):
+        server = self.serve("--provider", "siwarp")
+        path = self.file("file", 40_000)
+        for options, chunks in (((), 0), (("--inline-arguments", "32k"), 1), (("--inline-arguments", "0"), 1),
+                                (("--inline", "8192"), 1), (("--inline", "8192", "--inline-arguments", "64k"), 0)):
+            counters = json.loads(self.ok("put", server.url, path, *options, "--json"))["counters"]
+            self.assertEqual(counters["read_chunks"], chunks, options)
+
     def test_capture_ends_at_its_bound(self):
         server = self.serve("--provider", "siwarp")
         path = self.file("file", 1 << 20)
@@ -114,6 +122,7 @@ class ConnectionOptions(OptionsFixture):
                             ("--receive-size 64k", "--receive-size is for version 2"),
                             ("--registration per-call --provider siwarp", "--registration is for RDMA devices"),
                             ("--crc off --provider verbs", "--crc is for software iWARP"),
+                            ("--inline-arguments 1k --profile rfc5666", "--inline-arguments is for RFC 8166"),
                             ("--sec-service nfs@elsewhere", "--sec-service is for Kerberos"),
                             ("--rpcbind-port 5", "--rpcbind-port is for a HOST alone"),
                             ("--mount-port 5", "--mount-port is for NFS URLs")):

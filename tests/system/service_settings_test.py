@@ -58,6 +58,7 @@ SAMPLES = {
     "capture": ('"{key}"', ["--capture={key}"]),
     "capture-max": ('"1m"', ["--capture-max=1m", "--capture={key}"]),
     "inline": ("8192", ["--inline=8192"]),
+    "inline-arguments": ('"32k"', ["--inline-arguments=32k"]),
     "ird": ("4", ["--ird=4"]),
     "ord": ("4", ["--ord=4"]),
     "receive-size": ("8192", ["--receive-size=8192", "--rpcrdma-version=auto"]),

@@ -124,7 +124,9 @@ TEST(Terms, CrcIsOnWhereEitherSideWantsIt) {
 }
 
 TEST(Terms, VersionTwoHasThoseOfItsCharacteristics) {
-  Served served({});
+  ServerOptions server;
+  server.connection.inline_arguments_max = 0;
+  Served served(server);
   ClientOptions options;
   options.version = ProtocolVersion::kTwo;
   options.connection.inline_size = 16384;

@@ -43,6 +43,8 @@ std::uint32_t size_of(const xdr::Writer& writer) noexcept {
 CharacteristicTable::CharacteristicTable(Role role, const Options& options)
     : role_(role),
       send_size_(std::max({options.inline_send, receive_size(options), kReceiveSizeV2})),
+      arguments_max_(options.inline_arguments_max),
+      send_size_with_arguments_(longest_send(options)),
       sends_invalidation_(role == Role::kServer && options.remote_invalidation),
       own_at_first_(own_values(role, options)),
       own_size_(own_at_first_.receive_size,
@@ -216,7 +218,9 @@ void CharacteristicTable::handle_asked(const SmallValue& want) noexcept {
 // --- What follows ------------------------------------------------------------------------------
 
 LinkParameters CharacteristicTable::link(LinkParameters link, bool may_invalidate) const noexcept {
-  link.inline_send = std::min(send_size_, peer_.receive_size);
+  const bool has_long = peer_.receive_size > arguments_max_;
+  const std::uint32_t largest = std::max(send_size_, has_long ? send_size_with_arguments_ : 0);
+  link.inline_send = std::min(largest, peer_.receive_size);
   // The peer may have it from the request on, whatever it has said meanwhile.
   if (wanted_size_) link.inline_send = std::min(link.inline_send, *wanted_size_);
   // Nothing says how much a peer sends, but one that takes large messages has them (ADR 24).

@@ -85,6 +85,8 @@ class CharacteristicTable {
 
   const Role role_;
   std::uint32_t send_size_;  // largest Send that we make, bytes
+  // The same to a peer whose Receives are longer than that: they were made for arguments.
+  std::uint32_t arguments_max_, send_size_with_arguments_;
   const bool sends_invalidation_;
   Characteristics own_at_first_;
   OwnReceiveSize own_size_;

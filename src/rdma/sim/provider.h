@@ -82,6 +82,7 @@ class Incoming final : public rdma::Incoming {
   Bytes private_data() const noexcept override { return request_.private_data; }
   std::string_view peer_address() const noexcept override { return request_.peer_address; }
   bool sends_with_invalidate() const noexcept override { return sends_with_invalidate_; }
+  bool receives_are_elastic() const noexcept override { return world_.options().shares_receives; }
   ConnectRequest take();
 
  private:

@@ -87,7 +87,8 @@ Incoming::Incoming(Shard& shard, HalfOpen& half_open)
     : shard_(&shard),
       socket_(std::move(half_open.socket_)),
       setup_(std::move(half_open.setup_)),
-      peer_address_(to_string(socket_.remote())) {
+      peer_address_(to_string(socket_.remote())),
+      receives_are_elastic_(shard.options.shares_receives) {
   shard_->reactor->unwatch(socket_.fd(), half_open);
 }
 

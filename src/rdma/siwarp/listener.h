@@ -49,6 +49,7 @@ class Incoming final : public rdma::Incoming {
   ~Incoming() override;  // refuses
   Bytes private_data() const noexcept override { return setup_->peer_private_data(); }
   std::string_view peer_address() const noexcept override { return peer_address_; }
+  bool receives_are_elastic() const noexcept override { return receives_are_elastic_; }
   bool detach() override;
 
  private:
@@ -58,6 +59,7 @@ class Incoming final : public rdma::Incoming {
   TcpSocket socket_;
   std::unique_ptr<iwarp::MpaSetup> setup_;
   std::string peer_address_;
+  const bool receives_are_elastic_;  // of all shards
 };
 
 class Listener final : public rdma::Listener, private posix::Watched {

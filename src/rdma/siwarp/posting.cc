@@ -55,7 +55,7 @@ Expected<void, Error> Posting::post_receives(const ReceiveBuffers& buffers,
   }
   if (capabilities_.shares_receives) {
     for (const std::uint16_t number : numbers) {
-      receives_.posted(number, buffers.size);
+      receives_.posted(number);
       stream_.post_bare_receive(number, buffers.size);
     }
     return {};

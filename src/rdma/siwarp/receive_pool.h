@@ -19,11 +19,16 @@ namespace rpcrdma::rdma::siwarp {
 // Buffers in sizes of powers of two. As many are kept as are lent, and a few more: what a burst has
 // taken goes back to the system with it. Outlives what it lends.
 class ReceivePool {
+  // The few more of each size: so many bytes of them, but not fewer nor more buffers than these.
+  static constexpr std::size_t kKeptBytes = std::size_t{512} * 1024;
+  static constexpr std::size_t kKeptLeast = 2, kKeptMost = 64;
+
  public:
   // Buffers of one size.
   class Class {
    public:
-    explicit Class(std::size_t size) noexcept : size_(size) {}
+    explicit Class(std::size_t size) noexcept
+        : size_(size), kept_min_(std::clamp(kKeptBytes / size, kKeptLeast, kKeptMost)) {}
     ~Class() {
       while (free_ != nullptr) delete_one();
     }
@@ -39,7 +44,7 @@ class ReceivePool {
     void give_back(std::byte* buffer) noexcept {
       free_ = new (buffer) Free{free_};
       --lent_;
-      if (++kept_ > lent_ + kKeptMin) [[unlikely]]
+      if (++kept_ > lent_ + kept_min_) [[unlikely]]
         trim();
     }
 
@@ -48,18 +53,20 @@ class ReceivePool {
       Free* next;
     };
     [[gnu::noinline]] void trim() noexcept {
-      for (int i = 0; i < 2 && kept_ > kKeptMin; ++i, --kept_) delete_one();
+      for (int i = 0; i < 2 && kept_ > kept_min_; ++i, --kept_) delete_one();
     }
     void delete_one() noexcept {
       ::operator delete[](std::exchange(free_, free_->next), kAlignment);
     }
 
     const std::size_t size_;  // bytes
-    Free* free_ = nullptr;    // the one given back last, which is in the cache
+    const std::size_t kept_min_;
+    Free* free_ = nullptr;  // the one given back last, which is in the cache
     std::size_t kept_ = 0, lent_ = 0;
   };
 
-  // Returns the class of buffers that hold `size` bytes, at most 64 KiB.
+  // Returns the class of buffers that hold `size` bytes, at most 256 KiB, what a peer can know of a
+  // Receive (RFC 8797 §4.1).
   Class& of(std::uint32_t size) {
     const auto number = static_cast<std::size_t>(std::bit_width(std::max(size, kSizeMin) - 1));
     RPCRDMA_ASSERT(number < kClasses, "a Receive that no message needs");
@@ -68,8 +75,7 @@ class ReceivePool {
 
  private:
   static constexpr std::align_val_t kAlignment{64};
-  static constexpr std::size_t kKeptMin = 64;
-  static constexpr std::size_t kClasses = 17;
+  static constexpr std::size_t kClasses = 19;
   static constexpr std::uint32_t kSizeMin = sizeof(void*);
   // A little more than the size, so that buffers do not begin at the same place of their pages.
   static constexpr std::size_t bytes_of(std::size_t number) noexcept {
@@ -94,14 +100,9 @@ class PooledReceives final : public iwarp::ReceiveMemory {
   PooledReceives& operator=(const PooledReceives&) = delete;
 
   // The Receive is posted, again perhaps: what came for it before is not read any more.
-  void posted(std::uint16_t number, std::uint32_t size) {
+  void posted(std::uint16_t number) {
     if (number >= messages_.size()) messages_.resize(number + std::size_t{1});
-    Message& message = messages_[number];
-    give_back(message);
-    if (message.size != size) {
-      message.size = size;
-      message.from = &pool_.of(size);
-    }
+    give_back(messages_[number]);
   }
   void released(std::uint16_t number) {
     if (number < messages_.size()) give_back(messages_[number]);
@@ -111,9 +112,10 @@ class PooledReceives final : public iwarp::ReceiveMemory {
     return id < messages_.size() ? messages_[static_cast<std::size_t>(id)].memory : nullptr;
   }
 
-  std::byte* take(std::uint64_t id) override {
+  std::byte* take(std::uint64_t id, std::uint32_t size) override {
     Message& message = messages_[static_cast<std::size_t>(id)];
     RPCRDMA_ASSERT(message.memory == nullptr, "two messages for one Receive");
+    message.from = &pool_.of(size);
     message.memory = message.from->take();
     return message.memory;
   }
@@ -121,8 +123,7 @@ class PooledReceives final : public iwarp::ReceiveMemory {
  private:
   struct Message {
     std::byte* memory = nullptr;
-    ReceivePool::Class* from = nullptr;  // null: was never posted
-    std::uint32_t size = 0xffffffff;     // of the Receive, bytes
+    ReceivePool::Class* from = nullptr;  // of the memory
   };
   static void give_back(Message& message) noexcept {
     if (message.memory != nullptr) message.from->give_back(std::exchange(message.memory, nullptr));

@@ -31,7 +31,7 @@ TEST(ReceivePool, GivesTheBufferAgainThatCameBackLast) {
 
 TEST(ReceivePool, HasBuffersOfAnySizeThatAReceiveMayHave) {
   ReceivePool pool;
-  for (const std::uint32_t size : {0U, 1U, 1024U, 4096U, 4097U, 65536U}) {
+  for (const std::uint32_t size : {0U, 1U, 1024U, 4096U, 4097U, 65536U, 69632U, 262144U}) {
     std::byte* const buffer = pool.of(size).take();
     std::fill_n(buffer, size, std::byte{1});
     pool.of(size).give_back(buffer);
@@ -88,16 +88,40 @@ TEST_F(SharedMemory, HoldsAMessageUntilItsNumberIsPostedAgain) {
   EXPECT_EQ(second.id, 3U);
   EXPECT_TRUE(all_are(second, 2));
   ASSERT_TRUE(post(server, {3}));
-  send(client, 0, 3);
+  send(client, kSize, 3);
   const Completion third = receive(server);
   EXPECT_EQ(third.id, 9U);
-  EXPECT_EQ(third.size, 0U);
+  EXPECT_TRUE(all_are(third, 3));
   EXPECT_EQ(third.message, second.message) << "which nobody reads any more";
   EXPECT_TRUE(all_are(first, 1));
   const std::uint16_t numbers[] = {5};
   server.queue_pair->release_receives(numbers);
-  send(client, 100, 4);
+  send(client, kSize, 4);
   EXPECT_EQ(receive(server).message, first.message);
+  ASSERT_TRUE(post(server, {9}));
+  send(client, 0, 5);
+  EXPECT_EQ(receive(server).size, 0U);
+}
+
+TEST_F(SharedMemory, ForAMessageIsAsMuchAsItNeedsHoweverLongItsReceiveIs) {
+  std::array<End, 2> clients, servers;
+  for (std::size_t i = 0; i < clients.size(); ++i) nodes_.connect(clients[i], servers[i]);
+  const auto post_long = [](End& end, std::uint32_t size) {
+    const std::uint16_t numbers[] = {0};
+    ASSERT_TRUE(end.queue_pair->post_receives({{}, size, 0}, numbers));
+  };
+  post_long(servers[0], 262'144);
+  send(clients[0], 100, 1);
+  const Completion in_long = receive(servers[0]);
+  EXPECT_TRUE(all_are(in_long, 1));
+  const std::uint16_t numbers[] = {0};
+  servers[0].queue_pair->release_receives(numbers);
+  post_long(servers[1], 128);
+  send(clients[1], 100, 2);
+  EXPECT_EQ(receive(servers[1]).message, in_long.message) << "of the same size";
+  post_long(servers[0], 262'144);
+  send(clients[0], 2000, 3);  // in two parts, of which the first may be the first of many
+  EXPECT_TRUE(all_are(receive(servers[0]), 3));
 }
 
 TEST_F(SharedMemory, IsOfAllConnections) {

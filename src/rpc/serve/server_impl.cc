@@ -41,6 +41,19 @@ void drop(rpc::ConnectionLog& log, const rdma::Incoming& incoming) {
   log.drop(peer, kRdma, rpc::is_stopping(peer));
 }
 
+// Makes the Receives of a connection long if it may have such. Returns whether it may. They are not
+// for peers that send no long messages, as Linux does not.
+bool lengthen_receives(rpc::ServerState& state, const rdma::Incoming& incoming,
+                       engine::Options& options) {
+  if (state.long_receive_size == 0 || !incoming.receives_are_elastic() ||
+      engine::send_size_of_peer(incoming.private_data()) <= engine::receive_size(options) ||
+      !state.long_receives.take(incoming.peer_address())) {
+    return false;
+  }
+  options.inline_receive = state.long_receive_size;
+  return true;
+}
+
 }  // namespace
 
 // --- RdmaPeer ----------------------------------------------------------------------------------
@@ -79,6 +92,7 @@ class ServerImpl::RdmaPeer final : public rpc::Peer {
   const std::unique_ptr<transport::Connection> connection;
   bool is_ready = false;           // its set-up is complete, and was reported
   bool has_ended_at_rest = false;  // no call was under way
+  bool has_long_receives = false;
 
  private:
   ServerImpl& server_;
@@ -357,18 +371,19 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   const std::string peer(incoming->peer_address());
   engine::Options options = engine_options_;
   if (!incoming->sends_with_invalidate()) options.remote_invalidation = false;
+  const bool has_long_receives = lengthen_receives(state_, *incoming, options);
+  const auto drop_it = [&](const rdma::Error& cause) {
+    if (has_long_receives) state_.long_receives.give_back(peer);
+    log_.drop(peer, kRdma, rpc::to_error(cause, "accepting", peer));
+  };
   const auto data = rpc::set_up_data(options);
   auto queue_pair = loop_.provider()->accept(std::move(incoming), data);
-  if (!queue_pair) {  // it went away meanwhile, for one
-    return log_.drop(peer, kRdma, rpc::to_error(queue_pair.error(), "accepting", peer));
-  }
+  if (!queue_pair) return drop_it(queue_pair.error());  // it went away meanwhile, for one
   // A client makes one Call before its first reply (RFC 8166 §3.3.3), which brings its share.
   if (options_.receives_max > 0) options.credits_at_first = 1;
   auto connection = transport::Connection::create(std::move(*queue_pair), engine::Role::kServer,
                                                   options, nullptr, options_.tap);
-  if (!connection) {
-    return log_.drop(peer, kRdma, rpc::to_error(connection.error(), "accepting", peer));
-  }
+  if (!connection) return drop_it(connection.error());
   using engine::Connection, engine::Role;
   auto session = std::make_unique<rpc::Session>(
       **connection,
@@ -378,7 +393,9 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   if (options_.receives_max > 0)
     (*connection)->engine().responder().set_credits(share_of(peers_.count<RdmaPeer>() + 1));
   rpc::Serving& serving = session->serving();
-  peers_.add(std::make_unique<RdmaPeer>(*this, std::move(session), std::move(*connection)));
+  auto served = std::make_unique<RdmaPeer>(*this, std::move(session), std::move(*connection));
+  served->has_long_receives = has_long_receives;
+  peers_.add(std::move(served));
   shares_.add(peer);
   serving.set_number(log_.open(peer));
 }
@@ -386,6 +403,7 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
 void ServerImpl::report_end(RdmaPeer& peer) {
   const std::string address(peer.connection->peer_address());
   shares_.remove(address);
+  if (peer.has_long_receives) state_.long_receives.give_back(address);
   const rdma::Error cause = peer.connection->cause();
   const std::string_view why = peer.session->serving().why_ended();
   const bool has_given_up = peer.connection->engine().given_up() != engine::GivenUp::kNot;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/connection.h"
 #include "engine/types.h"
 #include "oncrpc/configuration.h"
 #include "oncrpc/registry.h"
@@ -19,6 +20,7 @@
 #include "rpc/serve/connection_log.h"
 #include "rpc/serve/duplicate_calls.h"
 #include "rpc/serve/home_shards.h"
+#include "rpc/serve/long_receives.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpc/serve/shard_inbox.h"
 #include "rpcrdma/options.h"
@@ -34,7 +36,11 @@ struct ServerState {
         engine_options(rpc::engine_options(options)),  // names what is in them
         configuration(options, engine_options),
         cache(options.reply_cache_entries, options.reply_cache_bytes),
-        log(options) {
+        log(options),
+        long_receive_size(rpc::long_receive_size(given)),
+        long_receives(given.memory_max / kLongReceivesPart,
+                      engine::Connection::receive_count(engine::Role::kServer, engine_options) *
+                          long_receive_size) {
     if (options.connection.profile == Profile::kRfc5666) {
       const auto& procedure = oncrpc::kConfigureConnection;
       (void)registry.add(procedure.program, procedure.version, configuration);  // the first of all
@@ -58,12 +64,15 @@ struct ServerState {
   oncrpc::ServiceRegistry registry;
   ReplyCache cache;
   ConnectionLog log;
-  std::vector<ShardInbox*> inboxes;  // of all shards, by their numbers
+  const std::uint32_t long_receive_size;  // bytes; 0: none are longer than others
+  LongReceives long_receives;             // of all shards
+  std::vector<ShardInbox*> inboxes;       // of all shards, by their numbers
   HomeShards homes;
   std::atomic<bool> takes_step_ups = false;  // the first shard adopts TCP connections
 
  private:
   static constexpr std::uint32_t kShardsMax = 256;
+  static constexpr std::size_t kLongReceivesPart = 8;  // of ServerOptions::memory_max
 
   // Returns the options of one shard. Memory, Receives and idle TCP connections are bounded for
   // each shard, so that none has to ask the others. Each can answer the largest call, and has room
