@@ -536,6 +536,8 @@ void Rx::commit_read_response() {
   read.received += header_.payload_size;
   if (!header_.last) return;
   const ReadInFlight done = state_.reads.pop();
+  state_.read_in_flight -= done.sink.size();
+  if (!done.is_last) return;
   state_.tags.remove(done.sink_tag);
   if (done.internal) return;
   state_.complete(WorkKind::kRead, done.id, Status::kOk, done.signaled);

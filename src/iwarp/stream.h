@@ -109,6 +109,14 @@ class Stream {
   std::size_t transmit(std::span<Bytes> room) { return tx_.transmit(room); }
   // Sets how many bytes of a long message the output has, about, before ends_turn(); 256 KiB.
   void set_turn(std::size_t size) noexcept { tx_.set_turn(size); }
+  // Has RDMA Reads that are longer than two pieces of so many bytes requested in such pieces, two
+  // at a time: the peer, which may send a long message in one turn, then lets others have theirs.
+  // 0: Reads are requested whole, as they are at first. Sends pass Reads either way. Returns
+  // whether there are Reads of which pieces are to be requested.
+  bool split_reads(std::uint32_t piece) noexcept {
+    state_.read_piece = piece;
+    return !state_.split_reads.empty();
+  }
   // Returns, behind transmit(), whether its output ends inside a long message. A caller that sends
   // for several connections then gives the others their turn.
   bool ends_turn() const noexcept { return tx_.long_messages().end_turn; }

@@ -46,6 +46,10 @@ class Model {
     Side& from = random_.one_in(2) ? a_ : b_;
     Side& to = &from == &a_ ? b_ : a_;
     if (random_.one_in(3)) post(from, to);
+    if (random_.one_in(30)) {
+      const std::uint64_t piece = random_.one_in(2) ? 0 : 1 + random_.below(70'000);
+      (void)from.stream.split_reads(static_cast<std::uint32_t>(piece));
+    }
     carry(from, to);
     poll(from);
     poll(to);

@@ -1,6 +1,7 @@
 #include "iwarp/stream_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -21,6 +22,7 @@ StreamState::StreamState(const StreamOptions& given, RandomSource& random, Block
       receives(given.queue_depth),
       sends(given.queue_depth),
       reads(static_cast<std::size_t>(given.ord) + 1),
+      split_reads(given.queue_depth),
       responses(static_cast<std::size_t>(given.ird) + 1),
       revokes(given.queue_depth),
       completions(static_cast<std::size_t>(given.queue_depth) * 3),
@@ -91,15 +93,25 @@ void StreamState::finish_revokes(std::uint64_t sent_total) {
 
 void StreamState::flush_reads() {
   // A Terminate that refuses a Read of ours names its sink; if it is too short for that, it is the
-  // oldest one, since Read Requests are served in order.
+  // oldest one, since Read Requests are served in order. A refused piece is the end of its Read.
   bool refused = cause.by == Cause::By::kTerminate && !refused_write && refuses_read(cause.fault);
+  bool is_piece_refused = false;
   while (!reads.empty()) {
     const ReadInFlight read = reads.pop();
-    const bool hit = refused && (!refused_sink || *refused_sink == read.sink_tag);
+    bool hit = refused && (!refused_sink || *refused_sink == read.sink_tag);
     if (hit) refused = false;
     if (read.internal) continue;
-    const Status status = hit ? Status::kRemoteAccess : Status::kFlushed;
-    complete(WorkKind::kRead, read.id, status, true);
+    hit = hit || std::exchange(is_piece_refused, false);
+    if (!read.is_last) {
+      is_piece_refused = hit;
+      continue;
+    }
+    complete(WorkKind::kRead, read.id, hit ? Status::kRemoteAccess : Status::kFlushed, true);
+  }
+  while (!split_reads.empty()) {
+    const bool hit = std::exchange(is_piece_refused, false);  // of the first, the only one begun
+    complete(WorkKind::kRead, split_reads.pop().id, hit ? Status::kRemoteAccess : Status::kFlushed,
+             true);
   }
 }
 

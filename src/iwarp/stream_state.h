@@ -44,7 +44,7 @@ struct SendWork {
   WorkKind kind = WorkKind::kSend;  // kSend, kWrite, kRead
   Opcode opcode = Opcode::kSend;
   bool signaled = true;
-  bool in_flight = false;     // kRead: is in `reads`, only its place is left here
+  bool in_flight = false;     // kRead: is in `reads` or `split_reads`, only its place is left here
   SteeringTag tag{};          // kSend: to invalidate; else the remote memory
   std::uint64_t address = 0;  // remote
   SpanList<const std::byte> from;
@@ -54,10 +54,23 @@ struct ReadInFlight {  // ours
   std::uint64_t id = 0;
   bool signaled = true;
   bool internal = false;  // the zero-length Read that opens a peer-to-peer stream
+  bool is_last = true;    // completes its work; false: a piece, and others follow
   SteeringTag sink_tag{};
   std::uint64_t sink_address = 0;
   MutableBytes sink;
   std::uint32_t received = 0;
+};
+// A Read that is requested in pieces. Sends pass it, as they pass Reads that are in flight; a
+// further Read does not.
+struct SplitRead {
+  std::uint64_t id = 0;
+  bool signaled = true;
+  SteeringTag tag{};  // remote, as the address
+  std::uint64_t address = 0;
+  MutableBytes sink;
+  std::uint32_t requested = 0;  // bytes
+  SteeringTag sink_tag{};       // once some are
+  std::uint64_t sink_base = 0;
 };
 struct ReadResponse {  // the peer's Read that we answer
   ReadRequest request;
@@ -111,6 +124,9 @@ struct StreamState {
   Ring<ReceiveWork> receives;
   Ring<SendWork> sends;
   Ring<ReadInFlight> reads;
+  Ring<SplitRead> split_reads;       // not requested to their end
+  std::uint32_t read_piece = 0;      // longer Reads are split into pieces of so many bytes; 0: none
+  std::uint64_t read_in_flight = 0;  // bytes of `reads`
   Ring<ReadResponse> responses;
   Ring<PendingRevoke> revokes;
   Ring<Completion> completions;

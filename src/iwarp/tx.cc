@@ -26,7 +26,7 @@ constexpr SteeringTag kEmptyWriteTag{1};
 }  // namespace
 
 Tx::Tx(StreamState& state)
-    : state_(state), arena_(state.blocks), pieces_(kPiecesMax), marks_(kMarksMax) {}
+    : state_(state), reads_(state), arena_(state.blocks), pieces_(kPiecesMax), marks_(kMarksMax) {}
 
 void Tx::start(std::size_t fpdu_size_max, std::size_t segment_size) {
   fpdu_size_max_ = std::clamp<std::size_t>(fpdu_size_max, 128, kFpduSizeMax);
@@ -76,6 +76,11 @@ bool Tx::pick() {
     if (ends_batch_before(fpdu_size(kTaggedSize))) return false;
     build_empty_write();
   }
+  while (reads_.may_go_on()) {
+    if (batch_full() || ends_batch_before(fpdu_size(kUntaggedSize + kReadRequestSize)))
+      return false;
+    build_read_request(reads_.go_on());
+  }
   const bool response = !state_.responses.empty();
   if (response && !response_was_last_) {
     current_ = Current::kResponse;
@@ -95,23 +100,8 @@ bool Tx::pick() {
 bool Tx::start_work() {
   offset_ = 0;
   if (built_works_ == state_.sends.size()) return false;
-  if (state_.sends.at(built_works_).kind != WorkKind::kRead) return true;
-  return state_.negotiated.ord == 0 || state_.reads.size() < state_.negotiated.ord;
-}
-
-void Tx::start_read(SendWork& work) {
-  work.in_flight = true;
-  if (state_.negotiated.ord == 0) {
-    // The peer serves no Reads at all. The entry stays, as if it had been sent.
-    state_.complete(WorkKind::kRead, work.id, Status::kLocalError, true);
-    return;
-  }
-  const Exposure* sink = state_.tags.add_target(work.sink, Right::kSink);
-  RPCRDMA_ASSERT(sink != nullptr, "a sink for each Read is reserved");
-  state_.reads.push({work.id, work.signaled, false, sink->tag, sink->base, work.sink, 0});
-  ++state_.counters.reads;
-  build_read_request({sink->tag, sink->base, static_cast<std::uint32_t>(work.sink.size()), work.tag,
-                      work.address});
+  const SendWork& work = state_.sends.at(built_works_);
+  return work.kind != WorkKind::kRead || reads_.may_start(work);
 }
 
 std::size_t Tx::payload_limit(Opcode opcode, std::size_t left) const noexcept {
@@ -148,7 +138,7 @@ bool Tx::build_fpdu() {
   SendWork& work = state_.sends.at(built_works_);
   if (work.kind == WorkKind::kRead) {
     if (ends_batch_before(fpdu_size(kUntaggedSize + kReadRequestSize))) return true;
-    start_read(work);
+    if (const auto request = reads_.start(work)) build_read_request(*request);
     finish_work();
     return true;
   }
@@ -384,7 +374,7 @@ void Tx::build_rtr() {
   if (rtr == Rtr::kRead) {
     const Exposure* sink = state_.tags.add_target({}, Right::kSink);
     RPCRDMA_ASSERT(sink != nullptr, "a sink for each Read is reserved");
-    state_.reads.push({0, false, true, sink->tag, sink->base, {}, 0});
+    state_.reads.push({0, false, true, true, sink->tag, sink->base, {}, 0});
     return build_read_request({sink->tag, sink->base, 0, kEmptyWriteTag, 0});
   }
   Header header;

@@ -14,6 +14,7 @@
 #include "base/ring.h"
 #include "iwarp/block_pool.h"
 #include "iwarp/crc32c.h"
+#include "iwarp/read_requests.h"
 #include "iwarp/stream_state.h"
 
 namespace rpcrdma::iwarp {
@@ -62,7 +63,6 @@ class Tx {
   void build();
   bool pick();
   bool start_work();
-  void start_read(SendWork& work);
   bool build_fpdu();
   bool build_small_send(const SendWork& work);
   bool begin_send_now() noexcept;
@@ -95,6 +95,7 @@ class Tx {
   void add_piece(const std::byte* data, std::size_t size);
 
   StreamState& state_;
+  ReadRequests reads_;
   std::size_t fpdu_size_max_ = 0;
   std::size_t segment_size_ = 0;
   std::size_t small_send_end_ = 0;  // Sends with less payload are copied, one FPDU each

@@ -112,6 +112,8 @@ void Posting::take(work::Request& request, bool may_copy) {
         return request.copied || stream_.post_send(id, from, {work.invalidate, false, signaled});
       },
       [&](const Read& work) {
+        has_long_reads_ =
+            has_long_reads_ || (turns_ != nullptr && work.into.size > TurnSize::kShort);
         return stream_.post_read(id, memory_.take_writable(1)[0],
                                  {work.from.tag, work.from.address}, signaled);
       },

@@ -23,6 +23,15 @@ class Posting {
   const LocalMemory& memory() const noexcept { return memory_; }
   iwarp::ReceiveMemory& receives() noexcept { return receives_; }
 
+  // Has long Reads requested in pieces while the turns say so, which outlive it.
+  void read_by_turns(TurnSize& turns) noexcept { turns_ = &turns; }
+  // Looks again whether they do; before each transmit().
+  void split_reads() {
+    if (has_long_reads_) {
+      has_long_reads_ = stream_.split_reads(turns_->read_piece(posix::Reactor::now()));
+    }
+  }
+
   // `is_open`: there is more than Receives and control work. `may_copy`: the socket takes what it
   // is given.
   Expected<void, Error> post(std::span<work::Request> batch, bool is_open, bool may_copy);
@@ -42,8 +51,10 @@ class Posting {
   iwarp::Stream& stream_;
   const Capabilities& capabilities_;
   LocalMemory memory_;
-  PooledReceives receives_;  // with shares_receives
-  bool was_full_ = false;    // when something was posted last
+  PooledReceives receives_;      // with shares_receives
+  TurnSize* turns_ = nullptr;    // null: Reads are requested whole
+  bool has_long_reads_ = false;  // that are not requested to their end, perhaps
+  bool was_full_ = false;        // when something was posted last
 };
 
 }  // namespace rpcrdma::rdma::siwarp

@@ -135,6 +135,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
                                                 std::move(incoming.setup_),
                                                 std::move(incoming.peer_address_)));
   made->initiator_ = false;
+  made->uses_turns_ = true;
   made->state_ = State::kSetup;
   if (!shard.reactor->watch(made->socket_.fd(), EPOLLIN, *made)) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, "epoll_ctl"});
@@ -209,6 +210,8 @@ void QueuePair::open_stream() {
     fpdu_size = segment;
     alignment = segment;
   } else {
+    uses_turns_ = true;
+    if (!initiator_) posting_.read_by_turns(shard_.turn_size);
     socket_.be_on_this_machine(shard_.options.socket_buffer_size);
   }
   stream_.start(setup_->negotiated(), fpdu_size, alignment);
@@ -289,7 +292,8 @@ void QueuePair::transmit() {
   const std::span<Bytes> room(send_room_);
   if (std::exchange(turn_, shard_.turn) != shard_.turn) sent_in_turn_ = 0;
   while (state_ == State::kOpen && !writable_wanted_ && !waits_to_send_) {
-    if (!initiator_) stream_.set_turn(shard_.turn_size.bytes());
+    if (uses_turns_) stream_.set_turn(shard_.turn_size.bytes());
+    posting_.split_reads();
     const std::size_t count = stream_.transmit(room);
     if (count == 0) break;
     if (sent_in_turn_ >= kSentPerTurn) {
@@ -307,7 +311,7 @@ void QueuePair::transmit() {
       settle();
       sent_in_turn_ += result.size;
       shard_.turn_size.moved(this);
-      if (has_long && !initiator_) shard_.turn_size.sent(result.size, posix::Reactor::now());
+      if (has_long && uses_turns_) shard_.turn_size.sent(result.size, posix::Reactor::now());
       if (ends_turn && state_ == State::kOpen) {
         wait_for_next_turn();
         break;

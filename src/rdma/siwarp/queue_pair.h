@@ -114,6 +114,7 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   iwarp::Stream stream_;
   State state_ = State::kConnecting;
   bool initiator_;
+  bool uses_turns_ = false;       // of TurnSize: it accepted, or its peer is on this machine
   bool writable_wanted_ = false;  // EPOLLOUT is set
   bool waits_to_send_ = false;    // is in Shard::senders
   bool terminating_ = false;      // the deadline is that of our Terminate

@@ -91,8 +91,8 @@ class Shard {
   // linger().
   mutable bool is_polled = false;
   std::uint64_t turn = 0;  // counts up with each progress()
-  // How much of a long message one turn has. Only connections that were accepted here use it: a
-  // program that connects does not see who else waits for the server.
+  // How much of a long message one turn has, and of long Reads one request. Connections use it that
+  // were accepted here, or whose peer is on this machine.
   TurnSize turn_size;
   // A turn to receive ended before the socket was empty. If the thread waited now, the peer would
   // fill the socket, and the data would leave the cache before it is read: Reads of 1 MiB at depth

@@ -196,6 +196,29 @@ TEST(SiwarpTransfer, ALongTurnEndsWhenAnotherConnectionMoves) {
   EXPECT_LT(sent_in_one_turn(), kSize / 2);
 }
 
+TEST(SiwarpTransfer, AServerRequestsLongReadsInPiecesWhileAnotherConnectionMoves) {
+  constexpr std::uint32_t kSize = 1U << 20U;
+  Nodes nodes;
+  End client, server, other_client, other_server;
+  nodes.connect(client, server);
+  nodes.say(client, server);  // before it has, a server sends nothing
+  const Remote source = client.expose(0, kSize, RemoteAccess::kRead);
+  const auto bytes_of_requests = [&](std::uint32_t size) {
+    const std::uint64_t before = server.queue_pair->counters().bytes_sent;
+    Remote from = source;
+    from.size = size;
+    EXPECT_TRUE(server.post(1, Read{server.slice(0, size), from}));
+    EXPECT_TRUE(nodes.completion(server));
+    return server.queue_pair->counters().bytes_sent - before;
+  };
+  const std::uint64_t whole = bytes_of_requests(kSize);
+  EXPECT_EQ(bytes_of_requests(kSize), whole) << "nobody else has moved";
+  nodes.connect(other_client, other_server);
+  nodes.say(other_client, other_server);
+  EXPECT_EQ(bytes_of_requests(kSize), kSize / (TurnSize::kShort / 2) * whole);
+  EXPECT_EQ(bytes_of_requests(TurnSize::kShort), whole) << "it is not long";
+}
+
 TEST(SiwarpTransfer, BulkIsPlacedWithoutCopies) {
   Nodes nodes;
   End client;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "rpcrdma/types.h"
 
@@ -17,6 +18,9 @@ namespace rpcrdma::rdma::siwarp {
 // 5 us long ones do (docs/performance.md). So a connection that is the only one for a while tries
 // both, by turns, and goes on with the faster one. As soon as another connection moves, turns are
 // short.
+//
+// A client does not see who else waits for its server. So a server on its machine, which does, has
+// it send less at a time while there are others: it requests long Reads in pieces.
 class TurnSize {
  public:
   static constexpr std::size_t kShort = std::size_t{256} * 1024;
@@ -39,7 +43,14 @@ class TurnSize {
   // Notes that bytes came or went by a connection.
   void moved(const void* connection) noexcept {
     others_moved_ = others_moved_ || connection != last_;
+    others_moved_since_ = others_moved_since_ || (last_ != nullptr && connection != last_);
     last_ = connection;
+  }
+  // Returns of how many bytes the pieces of a long Read are; 0: it goes whole. There are pieces
+  // when another connection has moved since this was asked last, and for a while behind it.
+  std::uint32_t read_piece(Instant now) noexcept {
+    if (std::exchange(others_moved_since_, false)) read_whole_from_ = now + kAlone;
+    return now < read_whole_from_ ? std::uint32_t{kShort / 2} : 0;
   }
   void forget(const void* connection) noexcept {
     if (last_ == connection) last_ = nullptr;
@@ -103,7 +114,8 @@ class TurnSize {
   }
 
   const void* last_ = nullptr;  // compared only
-  bool others_moved_ = false;
+  bool others_moved_ = false, others_moved_since_ = false;
+  Instant read_whole_from_{};
   Instant try_from_{};
   unsigned window_ = 0;  // 0: none yet; of the trial up to kTried
   std::size_t sent_ = 0;

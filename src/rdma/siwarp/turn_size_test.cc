@@ -113,6 +113,21 @@ TEST_F(TurnSizeTest, StaysShortAsLongAsAnotherConnectionCallsNowAndThen) {
   }
 }
 
+TEST_F(TurnSizeTest, ReadsAreWholeUntilAnotherConnectionMovesAndWhenItHasBeenQuietForAWhile) {
+  size_.moved(&mine_);
+  EXPECT_EQ(size_.read_piece(now_), 0U);
+  size_.moved(&others_);
+  EXPECT_EQ(size_.read_piece(now_), TurnSize::kShort / 2);
+  size_.moved(&mine_);
+  now_ += TurnSize::kAlone / 2;
+  EXPECT_EQ(size_.read_piece(now_), TurnSize::kShort / 2) << "from here on it is quiet";
+  size_.moved(&mine_);
+  now_ += TurnSize::kAlone - milliseconds(1);
+  EXPECT_EQ(size_.read_piece(now_), TurnSize::kShort / 2);
+  now_ += milliseconds(1);
+  EXPECT_EQ(size_.read_piece(now_), 0U);
+}
+
 TEST_F(TurnSizeTest, KnowsAConnectionFromAnEarlierOneAtItsAddress) {
   be_alone();
   (void)send(2000, microseconds(200), microseconds(100));
