@@ -50,6 +50,7 @@ class SiwarpProvider final : public Provider {
     waiting_.dispatch();
     give_turns_to_send();
     shard_.reap();
+    shard_.spare_receives.look();
     shard_.reactor->arm();
   }
   int wait_fd() const noexcept override {
@@ -93,6 +94,7 @@ class SiwarpProvider final : public Provider {
 
   const SetupCounters& setup() const noexcept { return shard_.setup; }
   TurnSize& turn_size() noexcept { return shard_.turn_size; }
+  ReceivePool& receives() noexcept { return shard_.receives; }
 
  private:
   // Gives a turn to the connections that had one since the last progress() and have more to send.
@@ -157,6 +159,10 @@ Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options)
 
 TurnSize& turn_size(Provider& provider) noexcept {
   return static_cast<SiwarpProvider&>(provider).turn_size();
+}
+
+ReceivePool& receive_pool(Provider& provider) noexcept {
+  return static_cast<SiwarpProvider&>(provider).receives();
 }
 
 const SetupCounters& setup_counters(const Provider& provider) noexcept {

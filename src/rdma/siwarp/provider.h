@@ -63,6 +63,7 @@ struct Options {
   std::uint64_t capture_bytes_max = 256ULL * 1024 * 1024;  // the file stops growing here
 };
 
+class ReceivePool;
 class TurnSize;
 
 // Counts the outcomes of connections that others opened to us; for tests and reports.
@@ -81,6 +82,8 @@ Expected<std::unique_ptr<Provider>, Error> make_provider(const Options& options)
 const SetupCounters& setup_counters(const Provider& provider) noexcept;
 // Returns what decides on the turns of a provider that make_provider() made, for tests.
 TurnSize& turn_size(Provider& provider) noexcept;
+// Returns the memory of the messages of such a provider, for tests.
+ReceivePool& receive_pool(Provider& provider) noexcept;
 
 }  // namespace rpcrdma::rdma::siwarp
 

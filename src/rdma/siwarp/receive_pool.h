@@ -16,19 +16,26 @@
 
 namespace rpcrdma::rdma::siwarp {
 
-// Buffers in sizes of powers of two. As many are kept as are lent, and a few more: what a burst has
-// taken goes back to the system with it. Outlives what it lends.
+// Buffers in sizes of powers of two. A round of the reactor takes the messages of many connections
+// before it answers any, so that what came back is kept for the next round. Buffers that nobody has
+// needed between two calls of trim() go back to the system, but for a few of each size. The pool
+// outlives what it lends.
 class ReceivePool {
-  // The few more of each size: so many bytes of them, but not fewer nor more buffers than these.
+  // The few of each size: so many bytes of them, but not fewer nor more buffers than these.
   static constexpr std::size_t kKeptBytes = std::size_t{512} * 1024;
   static constexpr std::size_t kKeptLeast = 2, kKeptMost = 64;
+  // The most buffers of a size that one call frees, so that it does not hold up a round.
+  static constexpr std::size_t kFreedAtOnce = 1024;
 
  public:
   // Buffers of one size.
   class Class {
    public:
-    explicit Class(std::size_t size) noexcept
-        : size_(size), kept_min_(std::clamp(kKeptBytes / size, kKeptLeast, kKeptMost)) {}
+    // `has_spare`: set when more is kept than the few.
+    Class(std::size_t size, bool& has_spare) noexcept
+        : size_(size),
+          kept_min_(std::clamp(kKeptBytes / size, kKeptLeast, kKeptMost)),
+          has_spare_(has_spare) {}
     ~Class() {
       while (free_ != nullptr) delete_one();
     }
@@ -36,33 +43,41 @@ class ReceivePool {
     Class& operator=(const Class&) = delete;
 
     std::byte* take() {
-      ++lent_;
       if (free_ == nullptr) return new (kAlignment) std::byte[size_];
-      --kept_;
+      if (--kept_ < unused_) unused_ = kept_;
       return reinterpret_cast<std::byte*>(std::exchange(free_, free_->next));
     }
     void give_back(std::byte* buffer) noexcept {
       free_ = new (buffer) Free{free_};
-      --lent_;
-      if (++kept_ > lent_ + kept_min_) [[unlikely]]
-        trim();
+      if (++kept_ > kept_min_) has_spare_ = true;
+    }
+    std::size_t kept() const noexcept { return kept_; }  // buffers that are not lent
+
+    // Frees some that were not lent since the last call; returns whether more is kept than the few.
+    bool trim() noexcept {
+      const std::size_t left_min = std::max(kept_min_, kept_ - std::min(unused_, kFreedAtOnce));
+      while (kept_ > left_min) {
+        delete_one();
+        --kept_;
+      }
+      unused_ = kept_;
+      return kept_ > kept_min_;
     }
 
    private:
     struct Free {
       Free* next;
     };
-    [[gnu::noinline]] void trim() noexcept {
-      for (int i = 0; i < 2 && kept_ > kept_min_; ++i, --kept_) delete_one();
-    }
     void delete_one() noexcept {
       ::operator delete[](std::exchange(free_, free_->next), kAlignment);
     }
 
     const std::size_t size_;  // bytes
     const std::size_t kept_min_;
+    bool& has_spare_;
     Free* free_ = nullptr;  // the one given back last, which is in the cache
-    std::size_t kept_ = 0, lent_ = 0;
+    std::size_t kept_ = 0;
+    std::size_t unused_ = 0;  // the fewest that were kept at once since the last trim()
   };
 
   // Returns the class of buffers that hold `size` bytes, at most 256 KiB, what a peer can know of a
@@ -71,6 +86,16 @@ class ReceivePool {
     const auto number = static_cast<std::size_t>(std::bit_width(std::max(size, kSizeMin) - 1));
     RPCRDMA_ASSERT(number < kClasses, "a Receive that no message needs");
     return classes_[number];
+  }
+
+  // Returns whether trim() may have something to free, now or when it is called again.
+  bool has_spare() const noexcept { return has_spare_; }
+  // Frees buffers that nobody has needed since the last call, so many of each size at the most.
+  void trim() noexcept {
+    has_spare_ = false;
+    for (Class& each : classes_) {
+      if (each.trim()) has_spare_ = true;
+    }
   }
 
  private:
@@ -82,11 +107,14 @@ class ReceivePool {
     return (std::size_t{1} << number) + 192;
   }
   template <std::size_t... kNumbers>
-  static std::array<Class, kClasses> make_classes(std::index_sequence<kNumbers...>) {
-    return {Class(bytes_of(kNumbers))...};
+  static std::array<Class, kClasses> make_classes(bool& has_spare,
+                                                  std::index_sequence<kNumbers...>) {
+    return {Class(bytes_of(kNumbers), has_spare)...};
   }
 
-  std::array<Class, kClasses> classes_ = make_classes(std::make_index_sequence<kClasses>());
+  bool has_spare_ = false;
+  std::array<Class, kClasses> classes_ =
+      make_classes(has_spare_, std::make_index_sequence<kClasses>());
 };
 
 // The messages that have come for the Receives of one connection, by their numbers.

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <vector>
 
 #include "rdma/siwarp/nodes_for_test.h"
 
@@ -38,6 +40,77 @@ TEST(ReceivePool, HasBuffersOfAnySizeThatAReceiveMayHave) {
   }
   EXPECT_EQ(&pool.of(4096), &pool.of(2049));
   EXPECT_NE(&pool.of(4096), &pool.of(4097));
+}
+
+// Takes so many buffers and gives all of them back, as a round of the reactor does.
+void take_and_return(ReceivePool::Class& buffers, std::size_t count) {
+  std::vector<std::byte*> taken;
+  for (std::size_t i = 0; i < count; ++i) taken.push_back(buffers.take());
+  for (std::byte* const each : taken) buffers.give_back(each);
+}
+
+TEST(ReceivePool, KeepsTheMessagesOfARoundForTheNext) {
+  ReceivePool pool;
+  ReceivePool::Class& buffers = pool.of(5000);
+  for (int i = 0; i < 10; ++i) {
+    take_and_return(buffers, 512);  // 64 connections with eight Calls each
+    EXPECT_EQ(buffers.kept(), 512U);
+    if (i % 3 == 0) pool.trim();
+  }
+}
+
+TEST(ReceivePool, FreesWhatNobodyHasNeededSinceItWasTrimmed) {
+  ReceivePool pool;
+  ReceivePool::Class& buffers = pool.of(5000);
+  take_and_return(buffers, 600);
+  pool.trim();
+  EXPECT_EQ(buffers.kept(), 600U) << "all of which were lent meanwhile";
+  take_and_return(buffers, 200);
+  pool.trim();
+  EXPECT_EQ(buffers.kept(), 200U);
+  EXPECT_TRUE(pool.has_spare());
+  pool.trim();
+  EXPECT_EQ(buffers.kept(), 62U) << "half a mebibyte";
+  EXPECT_FALSE(pool.has_spare());
+}
+
+TEST(ReceivePool, KeepsAFewOfEachSizeForEver) {
+  ReceivePool pool;
+  take_and_return(pool.of(0), 100);
+  take_and_return(pool.of(262'144), 10);
+  for (int i = 0; i < 3; ++i) pool.trim();
+  EXPECT_EQ(pool.of(0).kept(), 64U) << "the most";
+  EXPECT_EQ(pool.of(262'144).kept(), 2U) << "the least";
+}
+
+TEST(ReceivePool, FreesABurstBitByBit) {
+  ReceivePool pool;
+  ReceivePool::Class& buffers = pool.of(100);
+  take_and_return(buffers, 3000);
+  pool.trim();
+  pool.trim();
+  EXPECT_EQ(buffers.kept(), 1976U);
+  EXPECT_TRUE(pool.has_spare());
+  pool.trim();
+  EXPECT_EQ(buffers.kept(), 952U);
+  pool.trim();
+  EXPECT_EQ(buffers.kept(), 64U);
+  EXPECT_FALSE(pool.has_spare());
+}
+
+TEST(SpareReceives, GoBackToTheSystemWithoutMoreTraffic) {
+  const auto provider = test::provider();
+  ReceivePool::Class& buffers = receive_pool(*provider).of(5000);
+  take_and_return(buffers, 1000);
+  provider->progress();
+  EXPECT_EQ(buffers.kept(), 1000U);
+  const Instant end = provider->now() + std::chrono::seconds(10);
+  provider->arm_timer(end);
+  while (buffers.kept() == 1000U && provider->now() < end) {
+    provider->wait();
+    provider->progress();
+  }
+  EXPECT_EQ(buffers.kept(), 62U);
 }
 
 class SharedMemory : public testing::Test {

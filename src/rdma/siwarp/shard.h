@@ -3,9 +3,11 @@
 #define RPCRDMA_RDMA_SIWARP_SHARD_H_
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/random.h"
@@ -58,6 +60,36 @@ class Lingering final : public posix::Watched {
   bool done_ = false;
 };
 
+// Gives memory of messages back to the system that no round has needed for a while.
+class SpareReceives final : public posix::Watched {
+ public:
+  SpareReceives(posix::Reactor& reactor, ReceivePool& pool) : reactor_(reactor), pool_(pool) {}
+  ~SpareReceives() override { reactor_.set_deadline(*this, std::nullopt); }
+  SpareReceives(const SpareReceives&) = delete;
+  SpareReceives& operator=(const SpareReceives&) = delete;
+
+  // To be called in each round, behind all that gives messages back.
+  void look() {
+    if (pool_.has_spare() && !is_due_) [[unlikely]]
+      set_due();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kPeriod{250};
+  [[gnu::noinline]] void set_due() {
+    is_due_ = true;
+    reactor_.set_deadline(*this, posix::Reactor::now() + kPeriod);
+  }
+  void handle_deadline() override {
+    is_due_ = false;
+    pool_.trim();
+  }
+
+  posix::Reactor& reactor_;
+  ReceivePool& pool_;
+  bool is_due_ = false;  // the reactor has a deadline of it
+};
+
 class Shard {
  public:
   // `record`: what connections carry; null: nowhere. It outlives the shard.
@@ -80,6 +112,7 @@ class Shard {
   SystemRandom random;
   iwarp::BlockPool blocks;
   ReceivePool receives;
+  SpareReceives spare_receives{*reactor, receives};
   SetupCounters setup;
   posix::Yielding yielding;
   std::size_t connections = 0;
