@@ -7,6 +7,9 @@
 // AddressSanitizer sees because it is freed at once; all posted work completes exactly once and in
 // order; what we send is well formed, and nothing follows a Terminate.
 //
+// Our Receives have memory of their own, or take it when a message comes, as those of servers do;
+// our Reads are requested whole or in pieces, which may change at any time.
+//
 // Input: options, then operations until it ends.
 #include <array>
 #include <optional>
@@ -92,6 +95,9 @@ class Conversation {
         break;
       case 2:
         us_.nudge();
+        break;
+      case 3:
+        us_.split_reads(choices_);
         break;
       default:
         us_.start();

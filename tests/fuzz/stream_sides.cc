@@ -37,6 +37,7 @@ StreamSetup::StreamSetup(Choices& choices) {
   std::swap(theirs.ird, theirs.ord);
   if ((flags & 16U) != 0) fpdu_size_max = 128 + 40 * std::size_t{choices.u8()};
   if ((flags & 32U) != 0) segment_size = 64 + choices.u8();
+  bare_receives = (flags & 64U) != 0;
 }
 
 // --- Place -------------------------------------------------------------------------------------
@@ -47,6 +48,8 @@ Place::Place(Choices& choices, std::size_t size_max, std::size_t runs) : seed_(c
     fill(MutableBytes(run).subspan(kGuard, run.size() - 2 * kGuard), seed_);
   }
 }
+
+Place::Place(std::size_t size) : runs_(1, Buffer(size + 2 * kGuard, kGuardByte)), seed_(0) {}
 
 MutableBytes Place::run(std::size_t index) {
   return MutableBytes(runs_[index]).subspan(kGuard, runs_[index].size() - 2 * kGuard);
@@ -120,11 +123,15 @@ std::vector<Known> Output::take_sinks() {
 // --- Our side ----------------------------------------------------------------------------------
 
 OurSide::OurSide(const StreamSetup& setup)
-    : setup_(setup), stream_(setup.stream, random_), output_(setup.ours.crc) {}
+    : setup_(setup), stream_(setup.stream, random_), output_(setup.ours.crc) {
+  if (setup.bare_receives) stream_.use_memory(*this);
+}
 
 void OurSide::start() {
   if (stream_.phase() != Phase::kWaiting) return;
   stream_.start(setup_.ours, setup_.fpdu_size_max, setup_.segment_size);
+  const bool begins_with_read = setup_.ours.initiator && setup_.ours.rtr == iwarp::Rtr::kRead;
+  if (begins_with_read) unrequested_.push_front(0);  // the initiator's first FPDU, RFC 6581 §9
 }
 
 void OurSide::post(Choices& choices, RemoteMemory remote) {
@@ -149,9 +156,32 @@ void OurSide::note(bool posted, Work work) {
 }
 
 void OurSide::post_receive(Choices& choices) {
+  if (setup_.bare_receives) {
+    const auto size = static_cast<std::uint32_t>(choices.size(kPlaceMax));
+    const bool over = stream_.phase() == Phase::kTerminating || stream_.phase() == Phase::kClosed;
+    if (over || stream_.free().receives == 0) return;
+    stream_.post_bare_receive(next_id_, size);
+    return note(true, {WorkKind::kReceive, true, nullptr, {}, false, size});
+  }
   auto place = std::make_unique<Place>(choices, kPlaceMax, 1 + choices.below(3));
   const bool posted = stream_.post_receive(next_id_, place->targets());
   note(posted, {WorkKind::kReceive, true, std::move(place)});
+}
+
+// Returns memory that is as large as the stream says, so that ASan sees each byte beyond it.
+std::byte* OurSide::take(std::uint64_t id, std::uint32_t size) {
+  const auto found = works_.find(id);
+  FUZZ_CHECK(found != works_.end() && found->second.kind == WorkKind::kReceive,
+             "memory is taken for no Receive");
+  FUZZ_CHECK(found->second.place == nullptr, "memory is taken twice for one Receive");
+  FUZZ_CHECK(size <= found->second.size, "more memory is taken than the Receive is for");
+  found->second.place = std::make_unique<Place>(size);
+  return found->second.place->run().data();
+}
+
+void OurSide::split_reads(Choices& choices) {
+  const auto piece = static_cast<std::uint32_t>(choices.size(20'000));
+  (void)stream_.split_reads(choices.flag() ? piece : 0);
 }
 
 void OurSide::post_send(Choices& choices, RemoteMemory remote) {
@@ -177,6 +207,7 @@ void OurSide::post_write(Choices& choices, RemoteMemory remote) {
 void OurSide::post_read(Choices& choices, RemoteMemory remote) {
   auto place = std::make_unique<Place>(choices, kPlaceMax, 1);
   const bool posted = stream_.post_read(next_id_, place->run(), remote);
+  if (posted) unrequested_.push_back(place->size());
   note(posted, {WorkKind::kRead, true, std::move(place)});
 }
 
@@ -236,7 +267,26 @@ void OurSide::transmit(Choices& choices, Buffer& wire) {
     size += part.size();
   }
   if (count > 0) stream_.handle_sent(size);
-  for (const Known& sink : output_.take_sinks()) places_.push_back(sink);
+  for (const Known& sink : output_.take_sinks()) {
+    check_request(sink);
+    places_.push_back(sink);
+  }
+}
+
+// Read Requests go out in the order of posting, and those of one Read cover it from its beginning.
+void OurSide::check_request(const Known& sink) {
+  auto found = requested_.find(sink.memory.tag);
+  if (found == requested_.end()) {
+    FUZZ_CHECK(!unrequested_.empty(), "a Read Request of no Read");
+    found = requested_.insert({sink.memory.tag, {sink.memory, unrequested_.front()}}).first;
+    unrequested_.pop_front();
+  }
+  Known& rest = found->second;
+  FUZZ_CHECK(sink.memory.address == rest.memory.address, "a Read Request of another place");
+  FUZZ_CHECK(sink.size <= rest.size, "a Read Request of more than the Read");
+  rest.memory.address += sink.size;
+  rest.size -= sink.size;
+  if (rest.size == 0) requested_.erase(found);
 }
 
 void OurSide::poll() {
@@ -271,8 +321,7 @@ void OurSide::completed(const Completion& done) {
              "work fails on a stream that lives");
   switch (work.kind) {
     case WorkKind::kReceive:
-      FUZZ_CHECK(done.size <= work.place->size(), "a message longer than its Receive");
-      work.place->check(false);
+      check_message(work, done);
       if (ok) ++messages_received_;
       if (done.tag) give_back(*done.tag);
       break;
@@ -293,6 +342,13 @@ void OurSide::completed(const Completion& done) {
       give_back(work.tag);
       break;
   }
+}
+
+void OurSide::check_message(const Work& work, const Completion& done) const {
+  const bool has_place = work.place != nullptr;
+  FUZZ_CHECK(done.size <= (has_place ? work.place->size() : 0),
+             "a message longer than its Receive");
+  if (has_place) work.place->check(false);
 }
 
 // The memory behind the tag is ours again: it is checked and freed.

@@ -23,6 +23,7 @@ struct StreamSetup {
   iwarp::Negotiated theirs;
   std::size_t fpdu_size_max = iwarp::kFpduSizeMax;
   std::size_t segment_size = 0;
+  bool bare_receives = false;  // ours take memory when a message comes, as a server's do
 };
 
 // A place that the other side knows.
@@ -35,6 +36,7 @@ struct Known {
 class Place {
  public:
   Place(Choices& choices, std::size_t size_max, std::size_t runs);
+  explicit Place(std::size_t size);  // one run
   // Guard bytes are as they were; so is all of it when only the peer may read it.
   void check(bool read_only) const;
 
@@ -65,7 +67,7 @@ class Output {
   std::vector<Known> sinks_;
 };
 
-class OurSide {
+class OurSide final : private iwarp::ReceiveMemory {
  public:
   explicit OurSide(const StreamSetup& setup);
 
@@ -73,6 +75,7 @@ class OurSide {
   void post(Choices& choices, iwarp::RemoteMemory remote);
   void revoke(Choices& choices);
   void nudge() { stream_.nudge(); }
+  void split_reads(Choices& choices);
   void close() { stream_.close(); }
   void end_of_stream() { stream_.handle_end_of_stream(); }
   // Hands up to `size` bytes from the front of `wire` over, `step` at a time.
@@ -93,12 +96,14 @@ class OurSide {
     std::unique_ptr<Place> place;
     SteeringTag tag{};  // kRevoke
     bool readable = false;
+    std::uint32_t size = 0;  // of a bare Receive, whose place is made by take()
   };
   struct Exposed {
     std::unique_ptr<Place> place;
     bool readable;
   };
 
+  std::byte* take(std::uint64_t id, std::uint32_t size) override;
   void post_send(Choices& choices, iwarp::RemoteMemory remote);
   void post_write(Choices& choices, iwarp::RemoteMemory remote);
   void post_read(Choices& choices, iwarp::RemoteMemory remote);
@@ -106,8 +111,10 @@ class OurSide {
   void expose(Choices& choices);
   void note(bool posted, Work work);
   void completed(const iwarp::Completion& done);
+  void check_message(const Work& work, const iwarp::Completion& done) const;
   void check_order(std::uint64_t id, const Work& work);
   void give_back(SteeringTag tag);
+  void check_request(const Known& sink);
 
   const StreamSetup setup_;
   SeededRandom random_{77};
@@ -116,6 +123,9 @@ class OurSide {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Work> works_;  // posted and not completed, in order of posting
   std::map<SteeringTag, Exposed> exposed_;
+  std::deque<std::size_t> unrequested_;  // sizes of the Reads of which nothing is requested yet
+  // Reads of which some is requested: the place of the next byte, and how many are left.
+  std::map<SteeringTag, Known> requested_;
   std::vector<Known> places_;
   std::uint32_t messages_received_ = 0;
   std::uint64_t bytes_received_ = 0;
