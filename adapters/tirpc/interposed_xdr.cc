@@ -29,7 +29,9 @@ bool_t decode(XdrReader& reader, char** data, u_int* size, u_int size_max, u_int
   if (*data == nullptr) *data = static_cast<char*>(std::malloc(std::size_t{next.size} + spare));
   if (*data == nullptr) return FALSE;
   if (spare > 0) (*data)[next.size] = '\0';
-  if (next.placed.empty()) return xdr_opaque(reader.handle(), *data, next.size);
+  if (next.placed.empty()) {
+    return reader.read_data(reinterpret_cast<std::byte*>(*data), next.size) ? TRUE : FALSE;
+  }
   std::memcpy(*data, next.placed.data(), next.placed.size());
   return TRUE;
 }

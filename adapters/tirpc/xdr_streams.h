@@ -14,6 +14,7 @@
 
 #include "rpcrdma/message.h"
 #include "rpcrdma/types.h"
+#include "rpcrdma/xdr.h"
 
 namespace rpcrdma::tirpc {
 
@@ -139,6 +140,12 @@ class XdrReader {
   // Reads the count of the next of these calls. False: the message ends here, or contradicts what
   // was placed; nobody allocates memory for such a count.
   bool read_next(Next& next) noexcept;
+  // Reads the data of such an item and its padding. libtirpc's xdr_opaque() would write the padding
+  // into memory that all threads share.
+  bool read_data(std::byte* to, std::uint32_t size) noexcept {
+    const std::size_t end = position_ + xdr::padded(size);
+    return end <= size_ && read(to, size) && seek(end);
+  }
   XDR* handle() noexcept { return &xdr_; }
   std::size_t remaining() const noexcept { return size_ - position_; }
 

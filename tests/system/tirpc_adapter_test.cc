@@ -492,6 +492,7 @@ TEST_F(TirpcAdapterClient, DataOfTablesIsTakenFromTheReplyToo) {
       clnt_rdma_create(url.c_str(), kBoundProgram, TestService::kVersion, nullptr));
   ASSERT_TRUE(client);
   for (const u_int size : {0U, 1U, 2'000U, 5'000U, 300'001U}) expect_echo(client.get(), size);
+  stop();  // in front of the end of its service
 }
 
 TEST_F(TirpcAdapterClient, CallThatTimesOutGivesItsArgumentsBack) {
@@ -519,6 +520,7 @@ TEST_F(TirpcAdapterClient, CallThatTimesOutGivesItsArgumentsBack) {
               RPC_TIMEDOUT);
   }
   EXPECT_EQ(call(client.get(), 0), RPC_SUCCESS);
+  stop();  // in front of the end of its service
 }
 
 // --- The adapter's server
