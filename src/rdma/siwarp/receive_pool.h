@@ -24,58 +24,68 @@ class ReceivePool {
   // The few of each size: so many bytes of them, but not fewer nor more buffers than these.
   static constexpr std::size_t kKeptBytes = std::size_t{512} * 1024;
   static constexpr std::size_t kKeptLeast = 2, kKeptMost = 64;
-  // The most buffers of a size that one call frees, so that it does not hold up a round.
-  static constexpr std::size_t kFreedAtOnce = 1024;
+  // The most of a size that one call frees, in buffers and in bytes, so that it does not hold up a
+  // round.
+  static constexpr std::size_t kFreedAtOnce = 1024, kFreedBytes = std::size_t{8} << 20U;
 
  public:
   // Buffers of one size.
   class Class {
    public:
-    // `has_spare`: set when more is kept than the few.
-    Class(std::size_t size, bool& has_spare) noexcept
+    // `has_more`: set when there are more than the few, lent ones included.
+    Class(std::size_t size, bool& has_more) noexcept
         : size_(size),
           kept_min_(std::clamp(kKeptBytes / size, kKeptLeast, kKeptMost)),
-          has_spare_(has_spare) {}
-    ~Class() {
-      while (free_ != nullptr) delete_one();
-    }
+          has_more_(has_more) {}
+    ~Class() { free_behind(0); }
     Class(const Class&) = delete;
     Class& operator=(const Class&) = delete;
 
     std::byte* take() {
-      if (free_ == nullptr) return new (kAlignment) std::byte[size_];
+      if (free_ == nullptr) return make_one();
       if (--kept_ < unused_) unused_ = kept_;
       return reinterpret_cast<std::byte*>(std::exchange(free_, free_->next));
     }
     void give_back(std::byte* buffer) noexcept {
       free_ = new (buffer) Free{free_};
-      if (++kept_ > kept_min_) has_spare_ = true;
+      ++kept_;
     }
     std::size_t kept() const noexcept { return kept_; }  // buffers that are not lent
 
-    // Frees some that were not lent since the last call; returns whether more is kept than the few.
+    // Frees some that were not lent since the last call, those that came back first; returns
+    // whether there are more than the few.
     bool trim() noexcept {
-      const std::size_t left_min = std::max(kept_min_, kept_ - std::min(unused_, kFreedAtOnce));
-      while (kept_ > left_min) {
-        delete_one();
-        --kept_;
-      }
+      const std::size_t freed_max = std::clamp(kFreedBytes / size_, kKeptLeast, kFreedAtOnce);
+      const std::size_t left = std::max(kept_min_, kept_ - std::min(unused_, freed_max));
+      if (left < kept_) free_behind(left);
       unused_ = kept_;
-      return kept_ > kept_min_;
+      return made_ > kept_min_;
     }
 
    private:
     struct Free {
       Free* next;
     };
-    void delete_one() noexcept {
-      ::operator delete[](std::exchange(free_, free_->next), kAlignment);
+    [[gnu::noinline]] std::byte* make_one() {
+      auto* const made = new (kAlignment) std::byte[size_];
+      if (++made_ > kept_min_) has_more_ = true;
+      return made;
+    }
+    void free_behind(std::size_t left) noexcept {
+      Free** end = &free_;
+      for (std::size_t i = 0; i < left; ++i) end = &(*end)->next;
+      while (*end != nullptr) {
+        ::operator delete[](std::exchange(*end, (*end)->next), kAlignment);
+        --kept_;
+        --made_;
+      }
     }
 
     const std::size_t size_;  // bytes
     const std::size_t kept_min_;
-    bool& has_spare_;
+    bool& has_more_;
     Free* free_ = nullptr;  // the one given back last, which is in the cache
+    std::size_t made_ = 0;  // and not freed
     std::size_t kept_ = 0;
     std::size_t unused_ = 0;  // the fewest that were kept at once since the last trim()
   };
@@ -88,13 +98,14 @@ class ReceivePool {
     return classes_[number];
   }
 
-  // Returns whether trim() may have something to free, now or when it is called again.
-  bool has_spare() const noexcept { return has_spare_; }
+  // Returns whether there is more than a few of a size, so that trim() is to be called, now or when
+  // it has come back.
+  bool has_more() const noexcept { return has_more_; }
   // Frees buffers that nobody has needed since the last call, so many of each size at the most.
   void trim() noexcept {
-    has_spare_ = false;
+    has_more_ = false;
     for (Class& each : classes_) {
-      if (each.trim()) has_spare_ = true;
+      if (each.trim()) has_more_ = true;
     }
   }
 
@@ -107,14 +118,14 @@ class ReceivePool {
     return (std::size_t{1} << number) + 192;
   }
   template <std::size_t... kNumbers>
-  static std::array<Class, kClasses> make_classes(bool& has_spare,
+  static std::array<Class, kClasses> make_classes(bool& has_more,
                                                   std::index_sequence<kNumbers...>) {
-    return {Class(bytes_of(kNumbers), has_spare)...};
+    return {Class(bytes_of(kNumbers), has_more)...};
   }
 
-  bool has_spare_ = false;
+  bool has_more_ = false;
   std::array<Class, kClasses> classes_ =
-      make_classes(has_spare_, std::make_index_sequence<kClasses>());
+      make_classes(has_more_, std::make_index_sequence<kClasses>());
 };
 
 // The messages that have come for the Receives of one connection, by their numbers.

@@ -68,10 +68,23 @@ TEST(ReceivePool, FreesWhatNobodyHasNeededSinceItWasTrimmed) {
   take_and_return(buffers, 200);
   pool.trim();
   EXPECT_EQ(buffers.kept(), 200U);
-  EXPECT_TRUE(pool.has_spare());
+  EXPECT_TRUE(pool.has_more());
   pool.trim();
   EXPECT_EQ(buffers.kept(), 62U) << "half a mebibyte";
-  EXPECT_FALSE(pool.has_spare());
+  EXPECT_FALSE(pool.has_more());
+}
+
+TEST(ReceivePool, FreesWhatCameBackFirst) {
+  ReceivePool pool;
+  ReceivePool::Class& buffers = pool.of(5000);
+  take_and_return(buffers, 100);
+  std::byte* const last = buffers.take();
+  buffers.give_back(last);
+  pool.trim();
+  pool.trim();
+  EXPECT_EQ(buffers.kept(), 62U);
+  EXPECT_EQ(buffers.take(), last);
+  buffers.give_back(last);
 }
 
 TEST(ReceivePool, KeepsAFewOfEachSizeForEver) {
@@ -90,23 +103,29 @@ TEST(ReceivePool, FreesABurstBitByBit) {
   pool.trim();
   pool.trim();
   EXPECT_EQ(buffers.kept(), 1976U);
-  EXPECT_TRUE(pool.has_spare());
+  EXPECT_TRUE(pool.has_more());
   pool.trim();
   EXPECT_EQ(buffers.kept(), 952U);
   pool.trim();
   EXPECT_EQ(buffers.kept(), 64U);
-  EXPECT_FALSE(pool.has_spare());
+  EXPECT_FALSE(pool.has_more());
+  ReceivePool::Class& longer = pool.of(262'144);
+  take_and_return(longer, 100);
+  pool.trim();
+  pool.trim();
+  EXPECT_EQ(longer.kept(), 69U) << "8 MiB less";
 }
 
 TEST(SpareReceives, GoBackToTheSystemWithoutMoreTraffic) {
   const auto provider = test::provider();
   ReceivePool::Class& buffers = receive_pool(*provider).of(5000);
-  take_and_return(buffers, 1000);
+  std::vector<std::byte*> taken;
+  for (int i = 0; i < 1000; ++i) taken.push_back(buffers.take());
   provider->progress();
-  EXPECT_EQ(buffers.kept(), 1000U);
+  for (std::byte* const each : taken) buffers.give_back(each);  // behind the last round
   const Instant end = provider->now() + std::chrono::seconds(10);
   provider->arm_timer(end);
-  while (buffers.kept() == 1000U && provider->now() < end) {
+  while (buffers.kept() > 62U && provider->now() < end) {
     provider->wait();
     provider->progress();
   }

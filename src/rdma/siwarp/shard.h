@@ -68,9 +68,10 @@ class SpareReceives final : public posix::Watched {
   SpareReceives(const SpareReceives&) = delete;
   SpareReceives& operator=(const SpareReceives&) = delete;
 
-  // To be called in each round, behind all that gives messages back.
+  // To be called in each round, behind all that takes messages: when they come back, perhaps no
+  // further round follows.
   void look() {
-    if (pool_.has_spare() && !is_due_) [[unlikely]]
+    if (pool_.has_more() && !is_due_) [[unlikely]]
       set_due();
   }
 
