@@ -143,8 +143,8 @@ class XdrReader {
   // Reads the data of such an item and its padding. libtirpc's xdr_opaque() would write the padding
   // into memory that all threads share.
   bool read_data(std::byte* to, std::uint32_t size) noexcept {
-    const std::size_t end = position_ + xdr::padded(size);
-    return end <= size_ && read(to, size) && seek(end);
+    const std::uint64_t end = position_ + xdr::padded(size);
+    return end <= size_ && read(to, size) && seek(static_cast<std::size_t>(end));
   }
   XDR* handle() noexcept { return &xdr_; }
   std::size_t remaining() const noexcept { return size_ - position_; }
