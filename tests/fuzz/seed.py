@@ -244,6 +244,17 @@ class Corpus:
             room = bytes([9]) + bytes(12) + SIZE_16K + bytes([0])
             self.add("iwarp_stream", start + room * 3 + send + write + pull + send
                      + (TRANSMIT + bytes([8]) + RECEIVE_PART) * 12)
+        # Reads in pieces of 4 KiB, and a short one behind them.
+        split = bytes([15, 3]) + SIZE_4K + bytes([1])
+        pulls = b"".join(bytes([0, 1, 0, 3, 7]) + size for size in (SIZE_MAX, SIZE_16K, SIZE_SMALL))
+        self.add("iwarp_stream", bytes([1, 8, 15, 7]) + split + pulls + (TRANSMIT + bytes([8]) + RECEIVE_ALL) * 20)
+        # Bare Receives of 16 KiB: a message in one FPDU, one that fills its Receive, and one that is longer.
+        bare = bytes([64, 8, 15, 7]) + (bytes([0, 0, 0, 0]) + SIZE_16K) * 3 + EXPOSE
+        part = hand(3, SIZE_4K, last=False)
+        for whole in (hand(3, SIZE_2K), hand(3, SIZE_16K), part * 3 + hand(3, SIZE_4K)):
+            self.add("iwarp_stream", bare + whole + RECEIVE_ALL + (whole + RECEIVE_PART * 4) * 2)
+        for rest in (hand(3, SIZE_SMALL), hand(3, SIZE_16K), part):
+            self.add("iwarp_stream", bare + part * 4 + rest + RECEIVE_ALL)
 
 
 # Pieces of inputs for fuzz_iwarp_stream (see there and Choices::size).
