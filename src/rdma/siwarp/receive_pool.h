@@ -18,7 +18,7 @@ namespace rpcrdma::rdma::siwarp {
 
 // Buffers in sizes of powers of two. A round of the reactor takes the messages of many connections
 // before it answers any, so that what came back is kept for the next round. Buffers that nobody has
-// needed between two calls of trim() go back to the system, but for a few of each size. The pool
+// needed between two calls of trim() are freed, but for a few of each size. The pool
 // outlives what it lends.
 class ReceivePool {
   // The few of each size: so many bytes of them, but not fewer nor more buffers than these.
