@@ -9,19 +9,20 @@ usage: mutants.py [--only REGEX] [--keep-going] [--resume] the faults of tests/m
        mutants.py --list
        mutants.py --check [--update]                       every fault, and every line of no-effect.txt, has its place
 
-The first form plants each fault that docs/conformance.md names for a rule, builds, runs the tests that the fault and
-the row name, and fails where all of them pass: then the row proves nothing. The second draws faults by general
-operators over all lines of engine, wire, iwarp, transport, rpc, gss, siwarp, tcp, apps/nfs and the public headers, and
-runs the unit, golden, conformance, system and seed tests until one fails. Faults that survive are listed: each wants a
-test, or a line with its reason in tests/mutants/no-effect.txt, after which it is drawn no more. Both note in build-mutants
-how each fault ended; --resume goes on from there, and tries one again only if it survived, or did not compile, in another state
-of the tree. The third is for CI: it plants the faults of the table first, draws random ones then, ends when its time
-is over, and lists what it had no time for.
+The first form plants each fault that docs/conformance.md names for a rule, runs the tests that the fault and the row
+name, and fails where all of them pass: then the row proves nothing. The second draws faults by general operators over all
+lines of engine, wire, iwarp, transport, rpc, gss, siwarp, tcp, apps/nfs and the public headers, and runs the unit, golden,
+conformance, system and seed tests until one fails. Faults that survive are listed: each wants a test, or a line with its
+reason in tests/mutants/no-effect.txt, after which it is drawn no more. Both note in build-mutants how each fault ended;
+--resume goes on from there, and tries one again only if it survived, or did not compile, in another state of the tree.
+Both write all faults into one build, each behind a switch (docs/adr/0046), and run the tests of several at a time; what
+has no switch, or may have had no effect behind it, gets a build of its own. The third is for CI: it plants the faults of
+the table first, draws random ones then, ends when its time is over, and lists what it had no time for.
 
 It works on a copy of the tree in build-mutants, so that nothing happens to yours. With --in-place the third form plants
 its faults in this tree and builds in a folder that is there already, as make check leaves it: the time goes into faults
-instead of a second build. It refuses a tree with changes that are not committed. JOBS limits how many commands ninja runs
-at a time.
+instead of a second build. It refuses a tree with changes that are not committed. JOBS limits how many commands ninja
+runs, and how many tests this script runs, at a time.
 """
 import argparse
 import contextlib
@@ -40,6 +41,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import conformance  # noqa: E402
 import drawn  # noqa: E402
 import planted  # noqa: E402
+import switched_build  # noqa: E402
 import test_programs  # noqa: E402
 
 HOME = ROOT / "build-mutants"
@@ -83,6 +85,16 @@ def stop_at_signal(number, _):
 
 
 @contextlib.contextmanager
+def no_signals():
+    """Keeps signals from ending the program within this block."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    yield
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, stop_at_signal)
+
+
+@contextlib.contextmanager
 def in_place(root, texts):
     """Replaces the files by these texts until the end of the block."""
     before = {name: (root / name).read_text() for name in texts}
@@ -91,12 +103,9 @@ def in_place(root, texts):
             (root / name).write_text(text)
         yield
     finally:
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_IGN)
-        for name, text in before.items():
-            (root / name).write_text(text)
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, stop_at_signal)
+        with no_signals():
+            for name, text in before.items():
+                (root / name).write_text(text)
 
 
 class Trial:
@@ -182,6 +191,48 @@ def place_of_row(rule, fault, tests):
     return f"{rule} {fault.name}: {edits}: {' '.join(tests)}"
 
 
+@contextlib.contextmanager
+def switched_in(trial):
+    """Gives a build with switches, and takes them out of the tree at the end."""
+    build = switched_build.SwitchedBuild(trial.programs, trial.root)
+    try:
+        yield build
+    finally:
+        with no_signals():
+            build.restore()
+
+
+def seen_with_switches(trial, rows_left, journal):
+    """Tries the rows with all their faults in one build; returns those that no test saw so, or that do not compile."""
+    programs, tree = trial.programs, planted.Tree(trial.root)
+    jobs_of = {id(row): programs.of_tests(row[2]) for row in rows_left}
+
+    def changes_of(row):
+        places = [(planted.find(tree, edit), edit) for edit in row[1].edits]
+        return [switched_build.Change(place.file, place.first, place.last, edit.new) for place, edit in places]
+
+    def is_found(row):
+        with contextlib.suppress(planted.NotFound):
+            return bool(changes_of(row))
+        return False
+
+    left = [row for row in rows_left if not is_found(row)]
+    with switched_in(trial) as build:
+        there = [row for row in rows_left if row not in left]
+        for wave, others in build.waves(there, changes_of, lambda row: jobs_of[id(row)]):
+            left += [switch.fault for switch in others]
+            for verdict in switched_build.Runs(programs).all(wave, lambda row: jobs_of[id(row)]):
+                rule, fault, tests = row = verdict.switch.fault
+                if verdict.by:
+                    journal.add(place_of_row(rule, fault, tests), verdict.by)
+                    print(f"ok   {rule} {fault.name} ({verdict.seconds:.0f} s)", flush=True)
+                else:
+                    left.append(row)
+    print(f"mutants: {len(rows_left) - len(left)} of {len(rows_left)} rows are seen in one build; {len(left)} get builds of "
+          "their own", flush=True)
+    return left
+
+
 def check_planted(only, keep_going, wants_old):
     chosen = [row for row in rows() if not only or re.search(only, f"{row[0]} {row[1].name}")]
     journal = drawn.Journal(HOME / "table.tried", drawn.state_of_tree(), wants_old)
@@ -192,9 +243,8 @@ def check_planted(only, keep_going, wants_old):
     wanted = [job for _, _, tests in left for job in programs.of_tests(tests)]
     print(f"mutants: {len(test_programs.targets_of(wanted))} programs are built, and run without a fault", flush=True)
     trial = Trial(programs, TREE, is_strict=not keep_going)  # a row without a test that passes is a finding then
-    trial.prepare(wanted)
     findings = []
-    for rule, fault, tests in left:
+    for rule, fault, tests in seen_with_switches(trial, left, journal):
         started = time.monotonic()
         finding, by = trial.finding_of(fault, tests)
         journal.add(place_of_row(rule, fault, tests), by)
@@ -250,32 +300,69 @@ def refuse_stale_reasons():
         sys.exit("mutants: " + "\n".join(gone))
 
 
-def check_random(count, seed, sample, share_min, wants_old):
+SWITCHED_MIN = 5  # for fewer a build with switches, and one without behind it, costs more than theirs
+
+
+def check_random(count, seed, sample, share_min, keep_going, wants_old):
     refuse_stale_reasons()
     journal = drawn.Journal(HOME / f"random-{seed}.tried", drawn.state_of_tree(), wants_old)
     programs = test_programs.TestPrograms(TREE, BUILD)
-    faults = [drawn.random_fault(fault) for fault in drawn.draw(count, seed, drawn.files_to_draw_from())]
-    # The unit tests of a folder come first: a fault in a header reaches hundreds of objects of other programs.
-    groups = {name: [programs.units(name), programs.others(name)] for _, name, _ in faults}
-    known = sum(journal.verdict(where) is not None for where, _, _ in faults)
+    faults = [(*drawn.random_fault(fault), fault) for fault in drawn.draw(count, seed, drawn.files_to_draw_from())]
+    # The unit tests of a folder come first: they take the least time.
+    groups = {name: [programs.units(name), programs.others(name)] for _, name, _, _ in faults}
     if wants_old:
+        known = sum(journal.verdict(where) is not None for where, *_ in faults)
         print(f"mutants: {known} of {len(faults)} drawn faults were tried before", flush=True)
     jobs = list(dict.fromkeys(job for both in groups.values() for group in both for job in group))
     print(f"mutants: {len(jobs)} test programs are built, and run without a fault", flush=True)
-    trial = Trial(programs, TREE)
-    trial.prepare(jobs)
-    tally = Tally()
-    for where, name, texts in faults:
-        if tally.total() == (sample or count):
-            break
-        started = time.monotonic()
-        by = journal.verdict(where)
-        if by is None:
-            by = trial.seen_by(texts, groups[name])
-            journal.add(where, by)
-        tally.add(where, by, started)
+    trial, tally = Trial(programs, TREE, is_strict=not keep_going), Tally()
+    wanted, next_one = sample or count, 0
+    while tally.total() < wanted and next_one < len(faults):
+        some = faults[next_one:next_one + wanted - tally.total()]  # others take the place of what does not compile
+        next_one += len(some)
+        left = [fault for fault in some if journal.verdict(fault[0]) is None]
+        fresh = try_with_switches(trial, left, groups, journal, tally) if len(left) >= SWITCHED_MIN else set()
+        for where, name, texts, _ in some:
+            started = time.monotonic()
+            if where in fresh:
+                continue
+            by = journal.verdict(where)
+            if by is None:
+                by = trial.seen_by(texts, groups[name])
+                journal.add(where, by)
+            tally.add(where, by, started)
     tally.show(seed)
     return 0 if tally.share() >= share_min else 1
+
+
+def try_with_switches(trial, faults, groups, journal, tally):
+    """Tries drawn faults in one build; returns the names of those whose end is known by it. A fault that no test sees or
+    comes to may be in what the compiler computes, and wants a build of its own."""
+    ended, tree = set(), planted.Tree(trial.root)
+
+    def changes_of(fault):
+        _, name, number, _, new, _ = fault[3]
+        return [switched_build.Change(name, number, number, new)]
+
+    def jobs_of(fault):
+        return [job for group in groups[fault[1]] for job in group]
+
+    with switched_in(trial) as build:
+        for wave, _ in build.waves(faults, changes_of, jobs_of):
+            for verdict in switched_build.Runs(trial.programs).all(wave, jobs_of):
+                where, name, _, drawn_fault = verdict.switch.fault
+                if verdict.by or (verdict.is_reached and not may_be_computed(tree, name, drawn_fault[2])):
+                    ended.add(where)
+                    journal.add(where, verdict.by)
+                    tally.add(where, verdict.by, time.monotonic() - verdict.seconds)
+    return ended
+
+
+def may_be_computed(tree, name, line):
+    """Returns whether the line is in a function that the compiler may run, too: there the switch is off."""
+    scope = tree.innermost(name, line, line)
+    lines = (tree.root / name).read_text().splitlines() if scope else []
+    return "constexpr" in " ".join(lines[scope.first:line + 1]) if scope else True
 
 
 # --- Faults of what has changed -------------------------------------------------------------------
@@ -503,7 +590,7 @@ def main():
     copy_tree()
     configure(clock)
     if options.random:
-        return check_random(options.random, options.seed, options.sample, options.share, options.resume)
+        return check_random(options.random, options.seed, options.sample, options.share, options.keep_going, options.resume)
     return check_planted(options.only, options.keep_going, options.resume)
 
 

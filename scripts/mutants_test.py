@@ -3,6 +3,7 @@
 import contextlib
 import io
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -221,6 +222,9 @@ class TheTable(InATree):
         self.assertEqual(self.check(), ([], []))
 
 
+SWITCH = re.compile(r"if \(::rpcrdma_planted\((\d+)\)\) \{ (.*?) ?\} else \{\n(.*?)\n\}", re.S)
+
+
 class FakePrograms:
     """Stands in for TestPrograms: a job fails when the file no longer has the text that it looks for."""
 
@@ -254,12 +258,20 @@ class FakePrograms:
         self.builds.append([job.name for job in jobs])
         return "syntax error" not in self.text()
 
-    def outcome(self, job):
+    def covering(self, jobs, names):
+        return []
+
+    def build_all(self, jobs, *_):
+        return self.build(jobs), ""
+
+    def outcome(self, job, variables=None):
         if self.time is not None:
             self.time -= 1
             if self.time < 0:
                 raise test_programs.OutOfTime
-        return "pass" if self.looks_for[job.name] in self.text() else "fail"
+        number = (variables or {}).get("RPCRDMA_PLANTED")
+        runs = SWITCH.sub(lambda form: form[2] if form[1] == number else form[3], self.text())
+        return "pass" if self.looks_for[job.name] in runs else "fail"
 
 
 class Trials(InATree):
@@ -520,6 +532,14 @@ class ResumedTable(InATree):
         self.assertEqual(status, 1)
         self.assertIn("fails without any fault", output)
         self.assertIn("FAIL R1 F1 names no test that can be run here", output)
+
+    def test_row_that_one_build_cannot_show_gets_a_build_of_its_own(self):
+        constant = edit("constexpr int kOpenMax = 3;  // calls", "constexpr int kOpenMax = 4;  // calls", "kOpenMax")
+        status, output = self.run_rows("kOpenMax = 3", wants_old=False, fault=planted.Fault("F1", (constant,), ("unit",)))
+        self.assertEqual(status, 0)
+        self.assertIn("0 of 1 rows are seen in one build; 1 get builds of their own", output)
+        self.assertIn("1 of 1 rows are seen in one build", self.run_rows("add();", wants_old=False)[1])
+        self.assertEqual((self.root / "src/engine/gate.cc").read_text(), SOURCE)
 
     def test_row_that_has_changed_is_planted_again(self):
         self.run_rows("add();", wants_old=False)

@@ -4,11 +4,11 @@ Nobody has to keep a list of them: CTest names the programs, lowest layer first;
 compile_commands.json names the sources of the objects; and the sources name the tests. So a program may be renamed,
 split or merged. It need not be built before.
 """
+import contextlib
 import json
 import os
 import pathlib
 import re
-import resource
 import signal
 import subprocess
 import time
@@ -53,16 +53,39 @@ class Clock:
         return None if self.end is None else self.end - time.monotonic()
 
 
-def run(command, clock=None, time_max=None, **options):
-    """Returns (exit status, output), with None as the status if the command took `time_max`. Raises OutOfTime when the
-    clock's time is over."""
+running = set()  # process groups, each led by the process of that number
+is_ending = False
+
+
+@contextlib.contextmanager
+def ending():
+    """Within this block nothing runs: what does is killed, and what another thread starts is, too."""
+    global is_ending
+    is_ending = True
+    for number in list(running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(number, signal.SIGKILL)
+    try:
+        yield
+    finally:
+        is_ending = False
+
+
+def run(command, clock=None, time_max=None, memory_max=None, **options):
+    """Returns (exit status, output), with None as the status if the command took `time_max`. `memory_max` limits its
+    address space, in bytes. Raises OutOfTime when the clock's time is over."""
     left = clock.left() if clock else None
     if left is not None and left <= 0:
         raise OutOfTime
     limits = [limit for limit in (left, time_max) if limit is not None]
+    if memory_max is not None:
+        command = ["prlimit", f"--as={memory_max}", "--", *command]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                start_new_session=True, **options)
+    running.add(process.pid)
     try:
+        if is_ending:
+            os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate(timeout=min(limits, default=None))
         return process.returncode, output.decode(errors="replace")
     except subprocess.TimeoutExpired:
@@ -71,11 +94,10 @@ def run(command, clock=None, time_max=None, **options):
         return None, ""
     finally:
         # This also ends what the command started and left behind.
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
+        running.discard(process.pid)
 
 
 def listed_tests(folder):
@@ -240,8 +262,34 @@ class TestPrograms:
         left = self.clock.left()
         return left is None or self.steps(jobs) * self.built_seconds / self.built_steps <= left
 
+    def covering(self, jobs, names):
+        """Returns objects of what the jobs need that together read these files of the tree, few of them: those that were
+        compiled before, since only of these ninja knows what they read."""
+        needed = set(re.findall(r" -o (\S+\.o)\b", self._command("ninja", "-t", "commands", *targets_of(jobs))))
+        reads, read_by = {}, None  # object: the files of `names` that it reads
+        for line in self._command("ninja", "-t", "deps").splitlines():
+            if not line.startswith(" "):
+                read_by = line.partition(": #deps")[0]
+            elif line.strip() and read_by in needed:
+                path = os.path.relpath(os.path.join(self.build_folder, line.strip()), self.tree)
+                if path in names:
+                    reads.setdefault(read_by, set()).add(path)
+        left, found = set(names), []
+        while reads:
+            best = max(reads, key=lambda name: (len(reads[name] & left), -len(reads[name])))
+            if not reads[best] & left:
+                break
+            left -= reads.pop(best)
+            found.append(best)
+        return found
+
     def build(self, jobs):
         """Builds what the jobs need; returns whether that succeeded."""
+        return self.build_all(jobs)[0]
+
+    def build_all(self, jobs, *options):
+        """Builds what the jobs need, with options and further targets for ninja; returns (whether that succeeded, the
+        output)."""
         steps = self.steps(jobs) if self.clock.left() is not None else 0
         started = time.monotonic()
         parallel = ["-j", os.environ["JOBS"]] if "JOBS" in os.environ else []
@@ -249,29 +297,26 @@ class TestPrograms:
         # only warn where a fault leaves a variable without a use; a folder of make check has warnings as errors.
         environment = {"CCACHE_SLOPPINESS": "pch_defines,time_macros", "CCC_OVERRIDE_OPTIONS": "# +-Wno-error",
                        **os.environ}
-        status, _ = run(["ninja", *parallel, *targets_of(jobs)], self.clock, cwd=self.build_folder, env=environment)
+        status, output = run(["ninja", *parallel, *options, *targets_of(jobs)], self.clock, cwd=self.build_folder,
+                             env=environment)
         if status == 0 and steps >= 5:
             self.built_steps += steps
             self.built_seconds += time.monotonic() - started
-        return status == 0
+        return status == 0, output
 
-    def outcome(self, job):
-        """Runs the job; returns "pass", "fail" or "skip"."""
-        environment = dict(os.environ, **dict(each.split("=", 1) for each in job.environment))
+    def outcome(self, job, variables=None):
+        """Runs the job, with these variables in its environment; returns "pass", "fail" or "skip"."""
+        environment = {**os.environ, **dict(each.split("=", 1) for each in job.environment), **(variables or {})}
         if self.has_asan:
             limit = f"hard_rss_limit_mb={MEMORY_MAX >> 20}"
             environment["ASAN_OPTIONS"] = ":".join(filter(None, [environment.get("ASAN_OPTIONS"), limit]))
-        status, _ = run(job.command, self.clock, TIME_MAX, cwd=self.build_folder, env=environment,
-                        preexec_fn=None if self.has_asan else limit_memory)
+        status, _ = run(job.command, self.clock, TIME_MAX, None if self.has_asan else MEMORY_MAX,
+                        cwd=self.build_folder, env=environment)
         return "pass" if status == 0 else "skip" if status == job.skip_code else "fail"
 
 
 def targets_of(jobs):
     return sorted({target for job in jobs for target in job.targets})
-
-
-def limit_memory():
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
 
 
 def filter_of(names):
