@@ -38,11 +38,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "scripts"))
+import changed_faults  # noqa: E402
 import conformance  # noqa: E402
 import drawn  # noqa: E402
 import planted  # noqa: E402
 import switched_build  # noqa: E402
 import test_programs  # noqa: E402
+import trials  # noqa: E402
 
 HOME = ROOT / "build-mutants"
 TREE = HOME / "tree"
@@ -77,97 +79,6 @@ def configure(clock):
         sys.exit(f"mutants: the copy in {TREE} does not configure:\n{output}")
 
 
-# --- One fault ------------------------------------------------------------------------------------
-
-def stop_at_signal(number, _):
-    """Ends the program in a way that takes out the fault first."""
-    sys.exit(f"mutants: stopped by {signal.Signals(number).name}; no fault is left in the tree")
-
-
-@contextlib.contextmanager
-def no_signals():
-    """Keeps signals from ending the program within this block."""
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
-    yield
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, stop_at_signal)
-
-
-@contextlib.contextmanager
-def in_place(root, texts):
-    """Replaces the files by these texts until the end of the block."""
-    before = {name: (root / name).read_text() for name in texts}
-    try:
-        for name, text in texts.items():
-            (root / name).write_text(text)
-        yield
-    finally:
-        with no_signals():
-            for name, text in before.items():
-                (root / name).write_text(text)
-
-
-class Trial:
-    """Runs jobs on a tree with and without faults. `programs` has the functions of a TestPrograms. A test that fails
-    without a fault ends a strict run; others go on without it."""
-
-    def __init__(self, programs, root, is_strict=True):
-        self.programs, self.root, self.is_strict = programs, root, is_strict
-        self.usable = {}  # job: whether it passes without a fault; a test that is skipped here shows nothing
-
-    def prepare(self, jobs):
-        """Builds what the jobs need, and runs each once without a fault; returns those that pass. Raises OutOfTime
-        also when there is not enough time for that."""
-        fresh = [job for job in dict.fromkeys(jobs) if job not in self.usable]
-        if fresh and not self.programs.has_time_to_build(fresh):
-            raise test_programs.OutOfTime
-        names = ", ".join(sorted({job.name for job in fresh}))
-        started = time.monotonic()
-        if fresh and not self.programs.build(fresh):
-            sys.exit(f"mutants: the tree does not build: {names}")
-        if time.monotonic() - started > 1:
-            print(f"mutants: {names} took {time.monotonic() - started:.0f} s to build", flush=True)
-        for job in fresh:
-            outcome = self.programs.outcome(job)
-            if outcome == "fail" and self.is_strict:
-                sys.exit(f"mutants: {job.name} fails without any fault: {' '.join(job.command)}")
-            if outcome != "pass":
-                how = "is skipped here" if outcome == "skip" else "fails without any fault"
-                print(f"mutants: {job.name} {how}, and is not used: {' '.join(job.command)}", flush=True)
-            self.usable[job] = outcome == "pass"
-        return [job for job in jobs if self.usable[job]]
-
-    def seen_by(self, texts, groups):
-        """Returns the name of the first job that fails with the texts in place, None if all pass, "build" if they do
-        not compile. Each group of jobs is built when the ones before it have passed."""
-        for group in groups:
-            jobs = self.prepare(group)
-            with in_place(self.root, texts):
-                if jobs and not self.programs.build(jobs):
-                    return "build"
-                for job in jobs:
-                    if self.programs.outcome(job) != "pass":
-                        return job.name
-        return None
-
-    def finding_of(self, fault, tests):
-        """Returns (what is wrong with a planted fault, or None if a test sees it; the job that sees it)."""
-        try:
-            texts = planted.texts_with(self.root, fault)
-        except planted.NotFound as error:
-            return f"cannot be planted: {error}", None
-        jobs = self.programs.of_tests(tests)
-        if not jobs:
-            return "names no test that can be run here", None
-        by = self.seen_by(texts, [[job] for job in jobs])
-        if by == "build":
-            return "does not build", None
-        if by is None and not any(self.usable[job] for job in jobs):
-            return "names no test that can be run here", None
-        return (None, by) if by else (f"is not seen by {', '.join(tests)}", None)
-
-
 # --- Faults of the table --------------------------------------------------------------------------
 
 def rows():
@@ -191,17 +102,6 @@ def place_of_row(rule, fault, tests):
     return f"{rule} {fault.name}: {edits}: {' '.join(tests)}"
 
 
-@contextlib.contextmanager
-def switched_in(trial):
-    """Gives a build with switches, and takes them out of the tree at the end."""
-    build = switched_build.SwitchedBuild(trial.programs, trial.root)
-    try:
-        yield build
-    finally:
-        with no_signals():
-            build.restore()
-
-
 def seen_with_switches(trial, rows_left, journal):
     """Tries the rows with all their faults in one build; returns those that no test saw so, or that do not compile."""
     programs, tree = trial.programs, planted.Tree(trial.root)
@@ -217,7 +117,7 @@ def seen_with_switches(trial, rows_left, journal):
         return False
 
     left = [row for row in rows_left if not is_found(row)]
-    with switched_in(trial) as build:
+    with trials.switched_in(trial) as build:
         there = [row for row in rows_left if row not in left]
         for wave, others in build.waves(there, changes_of, lambda row: jobs_of[id(row)]):
             left += [switch.fault for switch in others]
@@ -242,7 +142,7 @@ def check_planted(only, keep_going, wants_old):
     programs = test_programs.TestPrograms(TREE, BUILD)
     wanted = [job for _, _, tests in left for job in programs.of_tests(tests)]
     print(f"mutants: {len(test_programs.targets_of(wanted))} programs are built, and run without a fault", flush=True)
-    trial = Trial(programs, TREE, is_strict=not keep_going)  # a row without a test that passes is a finding then
+    trial = trials.Trial(programs, TREE, is_strict=not keep_going)  # a row without a test that passes is a finding then
     findings = []
     for rule, fault, tests in seen_with_switches(trial, left, journal):
         started = time.monotonic()
@@ -259,41 +159,6 @@ def check_planted(only, keep_going, wants_old):
 
 
 # --- Faults that nobody chose ---------------------------------------------------------------------
-
-class Tally:
-    """Counts who saw the random faults, and prints each."""
-
-    def __init__(self):
-        self.caught, self.survived, self.unbuildable = {}, [], 0
-
-    def add(self, where, by, started):
-        seconds = f"({time.monotonic() - started:.0f} s)"
-        if by == "build":
-            self.unbuildable += 1
-            print(f"does not compile: {where} {seconds}", flush=True)
-        elif by:
-            self.caught[by] = self.caught.get(by, 0) + 1
-            print(f"seen by {by}: {where} {seconds}", flush=True)
-        else:
-            self.survived.append(where)
-            print(f"SURVIVES: {where} {seconds}", flush=True)
-
-    def seen(self):
-        return sum(self.caught.values())
-
-    def total(self):
-        return self.seen() + len(self.survived)
-
-    def share(self):
-        return self.seen() / self.total() if self.total() else 0
-
-    def show(self, seed):
-        print(f"mutants: seed {seed}: {self.seen()} of {self.total()} seen ({self.share():.0%}); "
-              f"{self.unbuildable} did not compile")
-        for name, number in sorted(self.caught.items(), key=lambda item: -item[1]):
-            print(f"  {number:4} by {name}")
-        print("".join(f"  survives: {where}\n" for where in self.survived), end="")
-
 
 def refuse_stale_reasons():
     if gone := list(drawn.gone_without_effect()):
@@ -315,7 +180,7 @@ def check_random(count, seed, sample, share_min, keep_going, wants_old):
         print(f"mutants: {known} of {len(faults)} drawn faults were tried before", flush=True)
     jobs = list(dict.fromkeys(job for both in groups.values() for group in both for job in group))
     print(f"mutants: {len(jobs)} test programs are built, and run without a fault", flush=True)
-    trial, tally = Trial(programs, TREE, is_strict=not keep_going), Tally()
+    trial, tally = trials.Trial(programs, TREE, is_strict=not keep_going), trials.Tally()
     wanted, next_one = sample or count, 0
     while tally.total() < wanted and next_one < len(faults):
         some = faults[next_one:next_one + wanted - tally.total()]  # others take the place of what does not compile
@@ -339,6 +204,7 @@ def try_with_switches(trial, faults, groups, journal, tally):
     """Tries drawn faults in one build; returns the names of those whose end is known by it. A fault that no test sees or
     comes to may be in what the compiler computes, and wants a build of its own."""
     ended, tree = set(), planted.Tree(trial.root)
+    computed = {fault[0] for fault in faults if may_be_computed(tree, fault[1], fault[3][2])}  # as the lines are now
 
     def changes_of(fault):
         _, name, number, _, new, _ = fault[3]
@@ -347,11 +213,11 @@ def try_with_switches(trial, faults, groups, journal, tally):
     def jobs_of(fault):
         return [job for group in groups[fault[1]] for job in group]
 
-    with switched_in(trial) as build:
+    with trials.switched_in(trial) as build:
         for wave, _ in build.waves(faults, changes_of, jobs_of):
             for verdict in switched_build.Runs(trial.programs).all(wave, jobs_of):
-                where, name, _, drawn_fault = verdict.switch.fault
-                if verdict.by or (verdict.is_reached and not may_be_computed(tree, name, drawn_fault[2])):
+                where = verdict.switch.fault[0]
+                if verdict.by or (verdict.is_reached and where not in computed):
                     ended.add(where)
                     journal.add(where, verdict.by)
                     tally.add(where, verdict.by, time.monotonic() - verdict.seconds)
@@ -366,98 +232,6 @@ def may_be_computed(tree, name, line):
 
 
 # --- Faults of what has changed -------------------------------------------------------------------
-
-def changed_files(commits, root=ROOT):
-    """Returns the files that the last commits changed, with those that are not committed yet. If there are fewer
-    commits, it says so and takes those that there are."""
-    counted = run(["git", "rev-list", "--count", "--first-parent", "HEAD"], cwd=root)
-    known = int(counted.stdout) - 1 if counted.returncode == 0 else 0
-    if known < commits:
-        print(f"mutants: the history has {known} commits with a parent, not {commits}", flush=True)
-    if known < 1:
-        return []
-    named = run(["git", "diff", "--name-only", f"HEAD~{min(known, commits)}"], cwd=root, check=True).stdout
-    return [name for name in named.splitlines() if (root / name).is_file()]
-
-
-def rows_of(faults, names, root=ROOT):
-    """Returns the faults of the table that change one of these files."""
-    tree = planted.Tree(root)
-    chosen = []
-    for fault in faults:
-        try:
-            files = {planted.find(tree, edit).file for edit in fault.edits}
-        except planted.NotFound as error:
-            sys.exit(f"mutants: {fault.name}: {error}")
-        if not files.isdisjoint(names):
-            chosen.append(fault)
-    return chosen
-
-
-def cheapest_first(programs, items, first_jobs, files):
-    """Sorts the items by what has to be built for their first jobs, so that the time goes into runs. Faults in
-    headers come last: each makes many files compile anew."""
-    cost = {}  # of the targets: (number of steps, the targets)
-    keys = []
-    for item in items:
-        targets = tuple(test_programs.targets_of(first_jobs(item)))
-        if targets not in cost:
-            cost[targets] = (programs.steps(first_jobs(item)) if targets else float("inf"), targets)
-        keys.append((any(file.endswith(".h") for file in files(item)), *cost[targets]))
-    return [items[place] for place in sorted(range(len(items)), key=keys.__getitem__)]
-
-
-def try_rows(trial, faults):
-    """Plants each fault; returns (findings, names of those for which there was no time)."""
-    findings, left_out = [], []
-    first = {fault.name: trial.programs.of_tests(fault.tests)[:1] for fault in faults}
-    for fault in faults:
-        started = time.monotonic()
-        targets = test_programs.targets_of(first[fault.name])
-        try:
-            # All at once: each later time, ninja would first build what the fault before it has changed.
-            trial.prepare([job for jobs in first.values() for job in jobs if [*job.targets] == targets])
-            finding, by = trial.finding_of(fault, list(fault.tests))
-        except test_programs.OutOfTime:
-            left_out.append(fault.name)
-            continue
-        print(f"{'FAIL' if finding else 'ok  '} {fault.name} {finding or f'is seen by {by}'} "
-              f"({time.monotonic() - started:.0f} s)", flush=True)
-        if finding:
-            findings.append(f"{fault.name} {finding}")
-    return findings, left_out
-
-
-def try_random(trial, faults, tally):
-    """Tries the drawn faults, first all with the unit tests of their folders, then those that these did not see with
-    the other programs, one after the other; returns those for which there was no time."""
-    programs = trial.programs
-    waiting, left_out = [], []
-    for where, name, texts in faults:
-        started = time.monotonic()
-        units = programs.units(name)
-        try:
-            by = trial.seen_by(texts, [units]) if units else None
-        except test_programs.OutOfTime:
-            left_out.append(where)
-            continue
-        if by:
-            tally.add(where, by, started)
-        else:
-            waiting.append((where, name, texts))
-            if units:
-                print(f"not seen by its unit tests: {where} ({time.monotonic() - started:.0f} s)", flush=True)
-    for where, name, texts in waiting:
-        started = time.monotonic()
-        others = sorted(programs.others(name), key=lambda job: job not in trial.usable)  # those that are built first
-        try:
-            by = trial.seen_by(texts, [[job] for job in others])
-        except test_programs.OutOfTime:
-            left_out.append(f"{where} (its unit tests do not see it)")
-            continue
-        tally.add(where, by, started)
-    return left_out
-
 
 def refuse_changes():
     changed = run(["git", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT, check=True).stdout
@@ -478,9 +252,9 @@ def check_changed(clock, commits, count, seed, share_min, build=None):
     refuse_stale_reasons()
     if build is not None:
         refuse_changes()
-    names = changed_files(commits)
+    names = changed_faults.changed_files(commits)
     table = planted.read(ROOT)
-    faults = rows_of(table, names)
+    faults = changed_faults.rows_of(table, names)
     named = [name for name in names if drawn.is_drawn_from(name)]
     random = drawn.draw(count, seed, named)
     if not faults and not random:
@@ -488,42 +262,20 @@ def check_changed(clock, commits, count, seed, share_min, build=None):
         random = drawn.draw(count, seed, drawn.files_to_draw_from())
     print(f"mutants: {len(names)} files changed: {len(faults)} planted faults, {min(len(random), count)} random ones",
           flush=True)
-    findings, left_out, tally = [], [fault.name for fault in faults], Tally()
+    findings, left_out, tally = [], [fault.name for fault in faults], trials.Tally()
     not_tried = [drawn.random_fault(fault)[0] for fault in random[:count]]
     try:
         programs, tree = programs_of_changed(clock, build)
-        trial = Trial(programs, tree, is_strict=False)  # make check has the last word on tests that fail
-        faults = cheapest_first(programs, faults, lambda fault: programs.of_tests(fault.tests)[:1],
+        trial = trials.Trial(programs, tree, is_strict=False)  # make check has the last word on tests that fail
+        faults = changed_faults.cheapest_first(programs, faults, lambda fault: programs.of_tests(fault.tests)[:1],
                                 lambda fault: [edit.file for edit in fault.edits])
-        findings, left_out = try_rows(trial, faults)
+        findings, left_out = changed_faults.try_rows(trial, faults)
         random = [fault for fault in random if programs.compiles(fault[1])][:count]
-        random = cheapest_first(programs, random, lambda fault: programs.units(fault[1]), lambda fault: [fault[1]])
-        not_tried = try_random(trial, [drawn.random_fault(fault) for fault in random], tally)
+        random = changed_faults.cheapest_first(programs, random, lambda fault: programs.units(fault[1]), lambda fault: [fault[1]])
+        not_tried = changed_faults.try_random(trial, [drawn.random_fault(fault) for fault in random], tally)
     except test_programs.OutOfTime:
         pass
-    return conclude(findings, left_out, not_tried, tally, len(faults), seed, share_min)
-
-
-# Random faults that a share is of: of one or two, those tried depend on how busy the machine is.
-JUDGED_MIN = 10
-
-
-def conclude(findings, left_out, not_tried, tally, planted_count, seed, share_min):
-    """Prints what was run and what was not, and returns the exit status."""
-    planted_run = planted_count - len(left_out)
-    for name in left_out:
-        print(f"  left out, there was no time: {name}")
-    for where in not_tried:
-        print(f"  left out, there was no time: {where}")
-    tally.show(seed)
-    print(f"mutants: {planted_run} planted, {len(findings)} not seen; {len(left_out) + len(not_tried)} left out")
-    print("".join(f"  not seen: {finding}\n" for finding in findings), end="")
-    if planted_run + tally.total() == 0:
-        print("mutants: there was no time for a single fault; give it more --minutes")
-        return 1
-    if 0 < tally.total() < JUDGED_MIN:
-        print(f"mutants: {tally.total()} random faults are too few to judge their share; {JUDGED_MIN} are needed")
-    return 1 if findings or (tally.total() >= JUDGED_MIN and tally.share() < share_min) else 0
+    return changed_faults.conclude(findings, left_out, not_tried, tally, len(faults), seed, share_min)
 
 
 # --- Without building anything --------------------------------------------------------------------
@@ -583,7 +335,7 @@ def main():
     except BlockingIOError:
         sys.exit(f"mutants: another run works in {HOME.relative_to(ROOT)}; wait for its end")
     for each in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, stop_at_signal)
+        signal.signal(each, trials.stop_at_signal)
     if options.changed:
         return check_changed(clock, options.changed, options.random or RANDOM_OF_CHANGED, options.seed, options.share,
                              options.in_place and options.in_place.resolve())

@@ -14,11 +14,13 @@ import unittest.mock
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE))
+import changed_faults  # noqa: E402
 import drawn  # noqa: E402
 import mutants  # noqa: E402
 import planted  # noqa: E402
 import scopes  # noqa: E402
 import test_programs  # noqa: E402
+import trials  # noqa: E402
 
 SOURCE = """\
 #include "engine/gate.h"
@@ -270,6 +272,8 @@ class FakePrograms:
             if self.time < 0:
                 raise test_programs.OutOfTime
         number = (variables or {}).get("RPCRDMA_PLANTED")
+        if number and f"planted({number})" in self.text():
+            pathlib.Path(variables["RPCRDMA_PLANTED_REACHED"]).touch()
         runs = SWITCH.sub(lambda form: form[2] if form[1] == number else form[3], self.text())
         return "pass" if self.looks_for[job.name] in runs else "fail"
 
@@ -279,7 +283,7 @@ class Trials(InATree):
 
     def trial(self, **looks_for):
         self.programs = FakePrograms(self.root, looks_for)
-        return mutants.Trial(self.programs, self.root)
+        return trials.Trial(self.programs, self.root)
 
     def drawn(self, name, old, new):
         return name, "src/engine/gate.cc", {"src/engine/gate.cc": SOURCE.replace(old, new)}
@@ -302,10 +306,10 @@ class Trials(InATree):
 
     def test_a_row_that_no_test_sees_fails_the_run(self):
         trial = self.trial(unit="open();")
-        (findings, left_out), output = self.quietly(mutants.try_rows, trial, [self.FAULT])
+        (findings, left_out), output = self.quietly(changed_faults.try_rows, trial, [self.FAULT])
         self.assertEqual((findings, left_out), (["F1 is not seen by unit, system"], []))
         self.assertIn("FAIL F1", output)
-        status, _ = self.quietly(mutants.conclude, findings, left_out, [], mutants.Tally(), 1, 1, 0.6)
+        status, _ = self.quietly(changed_faults.conclude, findings, left_out, [], trials.Tally(), 1, 1, 0.6)
         self.assertEqual(status, 1)
 
     def test_a_fault_whose_tests_cannot_be_run_is_a_finding(self):
@@ -321,7 +325,7 @@ class Trials(InATree):
             self.trial(unit="no such text").finding_of(self.FAULT, self.FAULT.tests)
 
     def test_a_test_that_fails_without_a_fault_is_not_used_where_the_run_goes_on(self):
-        trial = mutants.Trial(FakePrograms(self.root, {"unit": "no such text", "system": "add();"}), self.root, False)
+        trial = trials.Trial(FakePrograms(self.root, {"unit": "no such text", "system": "add();"}), self.root, False)
         (finding, by), output = self.quietly(trial.finding_of, self.FAULT, self.FAULT.tests)
         self.assertEqual((finding, by), (None, "system"))
         self.assertIn("unit fails without any fault, and is not used", output)
@@ -334,59 +338,59 @@ class Trials(InATree):
         trial = self.trial(unit="add();")
         self.programs.time = 2
         faults = [self.FAULT, self.FAULT._replace(name="F2")]
-        (findings, left_out), _ = self.quietly(mutants.try_rows, trial, faults)
+        (findings, left_out), _ = self.quietly(changed_faults.try_rows, trial, faults)
         self.assertEqual((findings, left_out), ([], ["F2"]))
         self.assertEqual(self.programs.text(), SOURCE)
-        status, output = self.quietly(mutants.conclude, findings, left_out, ["a draw"], mutants.Tally(), 2, 1, 0.6)
+        status, output = self.quietly(changed_faults.conclude, findings, left_out, ["a draw"], trials.Tally(), 2, 1, 0.6)
         self.assertEqual(status, 0)
         self.assertIn("left out, there was no time: F2", output)
         self.assertIn("left out, there was no time: a draw", output)
 
     def test_a_run_that_had_no_time_for_any_fault_fails(self):
-        status, output = self.quietly(mutants.conclude, [], ["F1"], [], mutants.Tally(), 1, 1, 0.6)
+        status, output = self.quietly(changed_faults.conclude, [], ["F1"], [], trials.Tally(), 1, 1, 0.6)
         self.assertEqual(status, 1)
         self.assertIn("no time for a single fault", output)
 
     def test_random_faults_go_to_other_programs_when_the_unit_tests_do_not_see_them(self):
-        trial, tally = self.trial(unit="open();", system="add();"), mutants.Tally()
+        trial, tally = self.trial(unit="open();", system="add();"), trials.Tally()
         faults = [self.drawn("add", "add();", ""), self.drawn("open", "open();", ""),
                   self.drawn("neither", "return true", "return 1")]
-        not_tried, _ = self.quietly(mutants.try_random, trial, faults, tally)
+        not_tried, _ = self.quietly(changed_faults.try_random, trial, faults, tally)
         self.assertEqual((not_tried, tally.caught, tally.survived), ([], {"system": 1, "unit": 1}, ["neither"]))
 
     def test_share_of_random_faults_is_judged_when_there_are_enough(self):
-        tally = mutants.Tally()
+        tally = trials.Tally()
         for seen in 6 * [True] + 3 * [False]:
             tally.add("a fault", "unit" if seen else None, 0)
-        status, output = self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.9)
+        status, output = self.quietly(changed_faults.conclude, [], [], [], tally, 0, 1, 0.9)
         self.assertEqual(status, 0)
         self.assertIn("too few to judge", output)
         tally.add("a fault", None, 0)
-        self.assertEqual(self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.6)[0], 0)
-        self.assertEqual(self.quietly(mutants.conclude, [], [], [], tally, 0, 1, 0.7)[0], 1)
+        self.assertEqual(self.quietly(changed_faults.conclude, [], [], [], tally, 0, 1, 0.6)[0], 0)
+        self.assertEqual(self.quietly(changed_faults.conclude, [], [], [], tally, 0, 1, 0.7)[0], 1)
 
     def test_random_faults_are_undecided_when_the_time_is_over(self):
-        trial, tally = self.trial(unit="open();", system="add();"), mutants.Tally()
+        trial, tally = self.trial(unit="open();", system="add();"), trials.Tally()
         self.programs.time = 3
         faults = [self.drawn("one", "add();", ""), self.drawn("two", "add();", "")]
-        not_tried, _ = self.quietly(mutants.try_random, trial, faults, tally)
+        not_tried, _ = self.quietly(changed_faults.try_random, trial, faults, tally)
         self.assertEqual(not_tried, ["one (its unit tests do not see it)", "two (its unit tests do not see it)"])
         self.assertEqual(tally.total(), 0)
 
     def test_what_takes_too_long_to_build_is_left_out_and_the_others_are_tried(self):
-        trial, tally = self.trial(unit="open();", system="add();", another="add();"), mutants.Tally()
+        trial, tally = self.trial(unit="open();", system="add();", another="add();"), trials.Tally()
         self.programs.too_large = ["system"]
         faults = [self.FAULT._replace(tests=("system",)), self.FAULT._replace(name="F2", tests=("another",))]
-        (findings, left_out), _ = self.quietly(mutants.try_rows, trial, faults)
+        (findings, left_out), _ = self.quietly(changed_faults.try_rows, trial, faults)
         self.assertEqual((findings, left_out), ([], ["F1"]))
         faults = [self.drawn("one", "add();", ""), self.drawn("two", "open();", "")]
-        not_tried, _ = self.quietly(mutants.try_random, trial, faults, tally)
+        not_tried, _ = self.quietly(changed_faults.try_random, trial, faults, tally)
         self.assertEqual((not_tried, tally.caught), (["one (its unit tests do not see it)"], {"unit": 1}))
 
     def test_faults_whose_first_program_needs_little_to_be_built_come_first(self):
         self.trial(unit="", system="")
         jobs = {"a.cc": ["system"], "b.h": ["unit"], "c.cc": ["none"], "d.cc": ["unit"]}
-        order = mutants.cheapest_first(self.programs, list(jobs), lambda item: self.programs.of_tests(jobs[item]),
+        order = changed_faults.cheapest_first(self.programs, list(jobs), lambda item: self.programs.of_tests(jobs[item]),
                                        lambda item: [item])
         self.assertEqual(order, ["d.cc", "a.cc", "c.cc", "b.h"])
 
@@ -394,9 +398,9 @@ class Trials(InATree):
 class Stopping(InATree):
     def test_a_signal_takes_the_fault_out(self):
         for name in ("SIGTERM", "SIGHUP", "SIGINT"):
-            program = (f"import os, pathlib, signal, sys\nsys.path.insert(0, {str(HERE)!r})\nimport mutants\n"
-                       "for each in (signal.SIGTERM, signal.SIGHUP):\n    signal.signal(each, mutants.stop_at_signal)\n"
-                       f"with mutants.in_place(pathlib.Path({str(self.root)!r}), {{'src/engine/gate.h': 'a fault'}}):\n"
+            program = (f"import os, pathlib, signal, sys\nsys.path.insert(0, {str(HERE)!r})\nimport trials\n"
+                       "for each in (signal.SIGTERM, signal.SIGHUP):\n    signal.signal(each, trials.stop_at_signal)\n"
+                       f"with trials.in_place(pathlib.Path({str(self.root)!r}), {{'src/engine/gate.h': 'a fault'}}):\n"
                        f"    print(open({str(self.root / 'src/engine/gate.h')!r}).read(), flush=True)\n"
                        f"    os.kill(os.getpid(), signal.{name})\n    signal.pause()\n")
             ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
@@ -439,7 +443,7 @@ class Changed(InATree):
     def changed(self, commits):
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            return mutants.changed_files(commits, self.root), output.getvalue()
+            return changed_faults.changed_files(commits, self.root), output.getvalue()
 
     def test_files_of_the_last_commits_are_named_and_a_short_history_is_said(self):
         self.assertEqual(self.changed(2)[0], [])
@@ -456,8 +460,8 @@ class Changed(InATree):
 
     def test_rows_of_the_changed_files_are_chosen_wherever_their_function_is_now(self):
         faults = self.table()
-        self.assertEqual(mutants.rows_of(faults, ["src/engine/gate.cc"], self.root), faults)
-        self.assertEqual(mutants.rows_of(faults, ["src/engine/gate.h"], self.root), [])
+        self.assertEqual(changed_faults.rows_of(faults, ["src/engine/gate.cc"], self.root), faults)
+        self.assertEqual(changed_faults.rows_of(faults, ["src/engine/gate.h"], self.root), [])
 
 
 class Resumed(InATree):
@@ -545,6 +549,44 @@ class ResumedTable(InATree):
         self.run_rows("add();", wants_old=False)
         changed = self.FAULT._replace(edits=(edit("add();", "subtract();"),))
         self.assertIn("0 of 1 rows were seen before", self.run_rows("add();", wants_old=True, fault=changed)[1])
+
+
+class DrawnFaults(InATree):
+    FAULTS = ("add();", "open();", "if (count > size_) return false;  // too many", "return true;", "constexpr int kOpenMax = 3;  // calls")
+
+    def run_drawn(self, **looks_for):
+        """Drops each of these lines; returns (exit status, output)."""
+        programs, lines = FakePrograms(self.root, looks_for), SOURCE.splitlines()
+        faults = [("dropped statement", "src/engine/gate.cc", number, lines[number], "  ;", 0)
+                  for number in (next(place for place, line in enumerate(lines) if line.strip() == fault) for fault in self.FAULTS)]
+        output = io.StringIO()
+        with unittest.mock.patch.multiple(mutants, HOME=self.root, TREE=self.root, refuse_stale_reasons=lambda: None), \
+             unittest.mock.patch.multiple(drawn, ROOT=self.root, state_of_tree=lambda: "state", draw=lambda *_: faults,
+                                          files_to_draw_from=lambda: []), \
+             unittest.mock.patch.object(test_programs, "TestPrograms", lambda *_: programs), contextlib.redirect_stdout(output):
+            status = mutants.check_random(len(faults), 1, None, 0.9, False, False)
+        self.builds = programs.builds
+        return status, output.getvalue()
+
+    def test_each_is_counted_once(self):
+        status, output = self.run_drawn(unit="add();", system="kOpenMax = 3")
+        self.assertEqual(status, 1)
+        self.assertIn("2 of 5 seen (40%)", output)
+        for fault in self.FAULTS:
+            self.assertEqual(output.count(f"{fault}  ->  ;"), 1 if fault in ("add();", self.FAULTS[-1]) else 2, fault)  # survivors twice
+
+    def test_those_without_a_switch_get_builds_of_their_own_and_no_other(self):
+        self.run_drawn(unit="add();", system="kOpenMax = 3")
+        switched, *solo = self.builds
+        self.assertEqual(switched, ["unit", "system"])
+        self.assertEqual(solo.count(["unit"]), 2)  # without the fault, and with it
+
+    def test_a_survivor_that_the_compiler_may_compute_gets_a_build_of_its_own(self):
+        tree = planted.Tree(self.root)
+        text = "constexpr int half(int a) {\n  return a / 2;\n}\n\nint twice(int a) {\n  return 2 * a;\n}\n"
+        (self.root / "src/engine/half.h").write_text(text)
+        self.assertTrue(mutants.may_be_computed(tree, "src/engine/half.h", 1))
+        self.assertFalse(mutants.may_be_computed(tree, "src/engine/half.h", 5))
 
 
 class ProgramsOfAFile(unittest.TestCase):

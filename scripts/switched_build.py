@@ -194,7 +194,7 @@ class Runs:
             if not known:
                 known.append(self.outcome(job, 0) == "pass")
                 if not known[0]:
-                    print(f"mutants: {job.name} fails with all switches off, and does not count in this build: "
+                    print(f"mutants: {job.name} does not pass with all switches off, and does not count in this build: "
                           f"{' '.join(job.command)}", flush=True)
             return known[0]
 
