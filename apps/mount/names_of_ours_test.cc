@@ -82,8 +82,10 @@ TEST_F(NameOfOurs, GoesWhenTheLastCloseComesDuringTheRemoval) {
 }
 
 TEST_F(NameOfOurs, GoesWhenTheLastCloseComesWhileAnotherFileTakesItsName) {
-  // Made here, so that nobody asks the server for it first.
-  ASSERT_TRUE(mount_.run(mount_.names->create(mount_.look_up("d"), "other", 0644, true, {})));
+  // The table keeps it as long as it is held here. So nobody looks it up first: the close would
+  // come during that, and the file would need no name of ours.
+  const auto other = mount_.run(mount_.names->create(mount_.look_up("d"), "other", 0644, true, {}));
+  ASSERT_TRUE(other);
   const FileId file = open_file();
   close_during(mount_.names->rename(mount_.look_up("d"), "other", mount_.look_up("d"), "file", {}),
                file);
