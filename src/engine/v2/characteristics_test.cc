@@ -123,10 +123,13 @@ TEST_F(ServerSide, AnswersBadHeaderToValuesThatAreNone) {  // X-1, X-2
     side.receive(init(9, values));
     EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 4, v2::ErrBadHeader{}}));
   }
-  auto cut = init(9, {{kSize, 9000}});
-  cut[39] = std::byte{2};  // of the length of the value
-  side.receive(cut);
-  EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 4, v2::ErrBadHeader{}}));
+  // The length of the value, of four bytes: two are no size, and eight reach beyond the message.
+  for (const int length : {2, 8}) {
+    auto other = init(9, {{kSize, 9000}});
+    other[39] = std::byte(length);
+    side.receive(other);
+    EXPECT_EQ(sent(), (v2::Header{Xid{9}, 2, 4, v2::ErrBadHeader{}})) << length;
+  }
   EXPECT_EQ(peer(), Characteristics{}) << "nothing of such a message counts";
 }
 
