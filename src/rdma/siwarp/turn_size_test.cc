@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace rpcrdma::rdma::siwarp {
 namespace {
 
@@ -76,6 +78,20 @@ TEST_F(TurnSizeTest, CountsBytesAndNotWindows) {
     size_.sent(bytes, now_);
   }
   EXPECT_GT(in_long / kBatches, .6);
+}
+
+TEST_F(TurnSizeTest, EachTrialHasTheSameWindowsOfBothKinds) {
+  be_alone();
+  (void)send(1, microseconds(100), microseconds(100));  // the first window begins behind it
+  for (int trial = 0; trial < 3; ++trial) {
+    std::string windows;
+    for (unsigned i = 0; i < TurnSize::kTried + TurnSize::kKept; ++i) {
+      const double in_long = send(8, microseconds(100), microseconds(100));
+      ASSERT_TRUE(in_long == 0 || in_long == 1) << "a window has eight of them";
+      windows += in_long > 0 ? 'L' : 'S';
+    }
+    EXPECT_EQ(windows, "SLLSSLLS" + std::string(TurnSize::kKept, 'S')) << trial;
+  }
 }
 
 // A machine that gets slower all the while would have the second of two lose.
