@@ -590,6 +590,13 @@ class DrawnFaults(InATree):
 
 
 class ProgramsOfAFile(unittest.TestCase):
+    def test_script_that_starts_the_command_is_run_with_the_plug_ins_of_the_same_build(self):
+        programs = object.__new__(test_programs.TestPrograms)
+        programs.build_folder, programs.by_name, programs.programs = pathlib.Path("/build"), {}, {}
+        outputs = {"bin/rpcrdma", "lib/librpcrdma_verbs.so", "src/rdma/librpcrdma_rdma.so"}
+        programs._add("doctor_test", ["env", "RPCRDMA=/build/bin/rpcrdma", "python3", "doctor_test.py"], {}, outputs)
+        self.assertEqual(programs.by_name["doctor_test"].targets, ("bin/rpcrdma", "lib/librpcrdma_verbs.so"))
+
     def test_fault_of_explain_is_tried_with_the_scripts_that_read_captures(self):
         programs = object.__new__(test_programs.TestPrograms)
         programs.by_name = {"explain_check_test": "check", "explain_test": "explain", "system_test": "system"}

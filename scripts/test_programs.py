@@ -27,6 +27,7 @@ SEEN_BY = {"src": ("src", "tests/golden", "tests/conformance", "tests/system"),
 SEEN_BY_SCRIPTS = {"src/explain/": ("explain_check_test", "explain_verdict_test", "explain_test")}
 # An argument of CMake: in brackets, in quotes, or bare.
 ARGUMENT = re.compile(r'\[(?:=*)\[(.*?)\](?:=*)\]|"((?:[^"\\]|\\.)*)"|([^\s"]+)')
+PLUG_IN = re.compile(r"(?:lib|tests/system/stand-in)/librpcrdma_\w+\.so")
 TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.M)
 
 
@@ -157,7 +158,9 @@ class TestPrograms:
         built = f"{self.build_folder}/"
         named = [word.removeprefix(f"RPCRDMA={built}") for word in command if word.startswith(f"RPCRDMA={built}")]
         if not targets and named and set(named) <= outputs:
-            self.by_name[name] = Job(name, tuple(command), tuple(named), (), -1)
+            # The command loads these while it runs, so that none of its own targets names them.
+            plug_ins = sorted(filter(PLUG_IN.fullmatch, outputs))
+            self.by_name[name] = Job(name, tuple(command), (*named, *plug_ins), (), -1)
             return
         # The test is a program, or a script that runs one in surroundings of its own. Other scripts take minutes.
         if str(self.build_folder / (targets or ("none",))[-1]) not in (command[0], command[-1]):
