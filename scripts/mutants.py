@@ -141,7 +141,7 @@ def check_planted(only, keep_going, wants_old):
         print(f"mutants: {len(chosen) - len(left)} of {len(chosen)} rows were seen before", flush=True)
     programs = test_programs.TestPrograms(TREE, BUILD)
     wanted = [job for _, _, tests in left for job in programs.of_tests(tests)]
-    print(f"mutants: {len(test_programs.targets_of(wanted))} programs are built, and run without a fault", flush=True)
+    print(f"mutants: {len(test_programs.targets_of(wanted))} programs are built", flush=True)
     trial = trials.Trial(programs, TREE, is_strict=not keep_going)  # a row without a test that passes is a finding then
     findings = []
     for rule, fault, tests in seen_with_switches(trial, left, journal):
@@ -179,7 +179,7 @@ def check_random(count, seed, sample, share_min, keep_going, wants_old):
         known = sum(journal.verdict(where) is not None for where, *_ in faults)
         print(f"mutants: {known} of {len(faults)} drawn faults were tried before", flush=True)
     jobs = list(dict.fromkeys(job for both in groups.values() for group in both for job in group))
-    print(f"mutants: {len(jobs)} test programs are built, and run without a fault", flush=True)
+    print(f"mutants: {len(jobs)} test programs are built", flush=True)
     trial, tally = trials.Trial(programs, TREE, is_strict=not keep_going), trials.Tally()
     wanted, next_one = sample or count, 0
     while tally.total() < wanted and next_one < len(faults):

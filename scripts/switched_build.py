@@ -62,7 +62,7 @@ class SwitchedBuild:
 
     def __init__(self, programs, root):
         self.programs, self.root = programs, root
-        self.texts = {}  # of the files that have been changed, as they were
+        self.texts = {}  # name: the file as it was, for each that gets a switch
 
     def lines_of(self, name):
         if name not in self.texts:
@@ -139,7 +139,7 @@ class SwitchedBuild:
         found, parts = set(), ERROR.split(output)
         for before, part in zip(parts, parts[1:]):
             line = part.partition("\n")[0]
-            # The error itself, or how the compiler came to it, which it says in front and behind.
+            # The error names the fault itself, or the lines in front and behind say how the compiler came to it.
             found |= self.named(line, switches) or self.named("\n".join([*before.splitlines()[-20:], part]), switches)
         return {by_number[number] for number in found}
 
