@@ -581,7 +581,12 @@ class DrawnFaults(InATree):
         self.assertEqual(switched, ["unit", "system"])
         self.assertEqual(solo.count(["unit"]), 2)  # without the fault, and with it
 
-    def test_a_survivor_that_the_compiler_may_compute_gets_a_build_of_its_own(self):
+    def test_survivors_that_the_compiler_may_compute_get_builds_of_their_own(self):
+        with unittest.mock.patch.object(mutants, "may_be_computed", lambda *_: True):
+            self.run_drawn(unit="add();", system="kOpenMax = 3")
+        self.assertEqual(self.builds.count(["unit"]), 1 + 4)  # without a fault, and with each but add();
+
+    def test_lines_of_constexpr_functions_may_be_computed(self):
         tree = planted.Tree(self.root)
         text = "constexpr int half(int a) {\n  return a / 2;\n}\n\nint twice(int a) {\n  return 2 * a;\n}\n"
         (self.root / "src/engine/half.h").write_text(text)
