@@ -3,6 +3,7 @@
 #define RPCRDMA_CALLBACK_H_
 
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -32,11 +33,13 @@ class Callback<void(Arguments...)> {
     invoke_ = [](void* self, Arguments&&... arguments) {
       (*static_cast<Value*>(self))(std::forward<Arguments>(arguments)...);
     };
-    move_ = [](void* from, void* to) noexcept {
-      auto* value = static_cast<Value*>(from);
-      if (to != nullptr) ::new (to) Value(std::move(*value));
-      value->~Value();
-    };
+    if constexpr (!std::is_trivially_copyable_v<Value>) {
+      move_ = [](void* from, void* to) noexcept {
+        auto* value = static_cast<Value*>(from);
+        if (to != nullptr) ::new (to) Value(std::move(*value));
+        value->~Value();
+      };
+    }
   }
   Callback(Callback&& other) noexcept { take(other); }
   Callback& operator=(Callback&& other) noexcept {
@@ -60,14 +63,20 @@ class Callback<void(Arguments...)> {
     move_ = nullptr;
   }
   void take(Callback& other) noexcept {
-    if (other.move_ != nullptr) other.move_(other.storage_, storage_);
     invoke_ = std::exchange(other.invoke_, nullptr);
     move_ = std::exchange(other.move_, nullptr);
+    if (move_ != nullptr) {
+      move_(other.storage_, storage_);
+    } else {
+      std::memcpy(storage_, other.storage_, kSizeMax);
+    }
   }
 
-  alignas(std::max_align_t) std::byte storage_[kSizeMax];
+  alignas(std::max_align_t) std::byte storage_[kSizeMax] = {};  // all of it is copied
   void (*invoke_)(void*, Arguments&&...) = nullptr;
-  void (*move_)(void*, void*) noexcept = nullptr;  // to nullptr: destroy
+  // To nullptr: destroys. Null for a callable that moves as its bytes and needs no end, as most
+  // lambdas do: the callback of each call moves twice.
+  void (*move_)(void*, void*) noexcept = nullptr;
 };
 
 }  // namespace rpcrdma
