@@ -215,7 +215,10 @@ void Requester::handle_disconnected() {
 
 void Requester::poll_work(WorkRoom& room) {
   admit();
-  slots_.emit_ready([&](Slot& slot) { return emit(slot, room); }, [this] { admit(); });
+  const auto admit_others = [this] {
+    if (gate_.waiting() > 0) admit();
+  };
+  slots_.emit_ready([&](Slot& slot) { return emit(slot, room); }, admit_others);
 }
 
 void Requester::admit() {
