@@ -137,6 +137,15 @@ TEST(Ring, KeepsOrderWhileItGrows) {
   EXPECT_EQ(next_out, next_in);
 }
 
+TEST(Ring, ShowsTheLastValueAlsoWhereItsRoomBeginsAgain) {
+  Ring<int> ring(8);
+  for (int i = 0; i < 20; ++i) {
+    ring.push(i);
+    EXPECT_EQ(ring.back(), i);
+    ring.drop();
+  }
+}
+
 TEST(Ring, HoldsWhatItWasMadeForAndNoMore) {
   Ring<int> ring(33);
   EXPECT_EQ(ring.capacity(), 64U);

@@ -51,6 +51,10 @@ class Ring {
     RPCRDMA_ASSERT(index < size(), "Ring index out of range");
     return values_[(head_ + index) & mask_];
   }
+  T& back() {
+    RPCRDMA_ASSERT(!empty(), "back of an empty Ring");
+    return values_[(tail_ - 1) & mask_];
+  }
   T pop() {
     RPCRDMA_ASSERT(!empty(), "pop of an empty Ring");
     return std::move(values_[head_++ & mask_]);

@@ -41,8 +41,18 @@ void Tx::start(std::size_t fpdu_size_max, std::size_t segment_size) {
 
 bool Tx::batch_full() const noexcept {
   return batch_ends_ || kArenaSize - arena_used_ < kArenaReserve ||
-         pieces_.capacity() - pieces_.size() < kPiecesReserve || large_in_batch_ >= kLargeMax ||
+         pieces_.size() > kPiecesMax - kPiecesReserve || large_in_batch_ >= kLargeMax ||
          marks_.full();
+}
+
+inline void Tx::add_piece(const std::byte* data, std::size_t size) {
+  if (data == pieces_end_) {
+    Bytes& last = pieces_.back();
+    last = {last.data(), last.size() + size};
+  } else {
+    pieces_.push({data, size});
+  }
+  pieces_end_ = data + size;
 }
 
 void Tx::begin_batch() {
@@ -442,17 +452,6 @@ void Tx::end_fpdu() {
   ++state_.counters.fpdus_sent;
 }
 
-void Tx::add_piece(const std::byte* data, std::size_t size) {
-  if (!pieces_.empty()) {
-    Bytes& last = pieces_.at(pieces_.size() - 1);
-    if (last.data() + last.size() == data) {
-      last = {last.data(), last.size() + size};
-      return;
-    }
-  }
-  pieces_.push({data, size});
-}
-
 std::span<Bytes> Tx::unsent_copies(std::span<Bytes> room) {
   if (large_in_batch_ > 0 || state_.phase != Phase::kOpen) return {};
   const std::size_t count = std::min(room.size(), pieces_.size());
@@ -482,7 +481,10 @@ void Tx::handle_sent(std::size_t size) {
       pieces_.drop();
     }
   }
-  if (pieces_.empty()) arena_.release();
+  if (pieces_.empty()) {
+    arena_.release();
+    pieces_end_ = nullptr;
+  }
   finish_marks();
   if (state_.phase != Phase::kClosed) state_.finish_revokes(sent_total_);
 }

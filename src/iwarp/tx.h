@@ -103,6 +103,7 @@ class Tx {
   Block arena_;
   std::size_t arena_used_ = 0;
   Ring<Bytes> pieces_;
+  const std::byte* pieces_end_ = nullptr;  // of the last one; null: there are none
   Ring<Mark> marks_;
   std::size_t large_in_batch_ = 0;
   std::uint64_t built_total_ = 0;  // bytes since the start of the stream
