@@ -202,7 +202,7 @@ void CallFlow::free(std::uint32_t index) {
   carrier_->free(slot, false);
   steps_.forget(slot.step);
   prepared_.note_free(slot);
-  slot.callback = {};
+  if (slot.callback) slot.callback = {};
   slot.error.reset();
   calls_.free(index);
 }

@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "rpcrdma/xdr.h"
+
 namespace rpcrdma::rpc {
 namespace {
 
@@ -43,8 +45,12 @@ void RequestSum::add(Bytes bytes) noexcept {
   for (; bytes.size() >= sizeof(pending_); bytes = bytes.subspan(sizeof(pending_))) {
     add_word(bytes.data());
   }
-  if (!bytes.empty()) std::memcpy(pending_.data(), bytes.data(), bytes.size());
   pending_size_ = bytes.size();
+  if (pending_size_ == xdr::kWordSize) {  // the only rest that a whole message has
+    std::memcpy(pending_.data(), bytes.data(), xdr::kWordSize);
+  } else if (pending_size_ > 0) {
+    std::memcpy(pending_.data(), bytes.data(), pending_size_);
+  }
 }
 
 void RequestSum::add_word(const std::byte* bytes) noexcept {
