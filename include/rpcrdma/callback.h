@@ -72,10 +72,12 @@ class Callback<void(Arguments...)> {
     }
   }
 
-  alignas(std::max_align_t) std::byte storage_[kSizeMax] = {};  // all of it is copied
+  // Zeroed, since take() copies all of it.
+  alignas(std::max_align_t) std::byte storage_[kSizeMax] = {};
   void (*invoke_)(void*, Arguments&&...) = nullptr;
-  // To nullptr: destroys. Null for a callable that moves as its bytes and needs no end, as most
-  // lambdas do: the callback of each call moves twice.
+  // To nullptr: destroys. Null when empty, and for a trivially copyable callable: take() copies its
+  // bytes, and nothing is destroyed. That saves indirect calls, since the callback of each call
+  // moves twice.
   void (*move_)(void*, void*) noexcept = nullptr;
 };
 

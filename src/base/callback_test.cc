@@ -24,6 +24,28 @@ TEST(Callback, CallsWhatItHoldsAlsoAfterMoves) {
   EXPECT_EQ(sum, 7);
 }
 
+TEST(Callback, MovesALambdaOfTheLargestSizeWhole) {
+  int sums[8] = {};
+  int &a = sums[0], &b = sums[1], &c = sums[2], &d = sums[3], &e = sums[4], &f = sums[5],
+      &g = sums[6], &h = sums[7];
+  const auto add = [&a, &b, &c, &d, &e, &f, &g, &h](int value) {
+    for (int* sum : {&a, &b, &c, &d, &e, &f, &g, &h}) *sum += value++;
+  };
+  static_assert(sizeof(add) == Callback<void(int)>::kSizeMax);
+  Callback<void(int)> callback(add);
+  Callback<void(int)> moved(std::move(callback));
+  EXPECT_FALSE(callback);
+  moved(1);
+  const auto count = std::make_shared<int>(0);
+  Callback<void(int)> other([count](int) { ++*count; });
+  other = std::move(moved);  // ends the one that it held
+  EXPECT_EQ(count.use_count(), 1);
+  other(10);
+  moved = std::move(other);
+  moved(100);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(sums[i], 111 + 3 * i);
+}
+
 TEST(Callback, DestroysWhatItHoldsOnce) {
   const auto count = std::make_shared<int>(0);
   {
