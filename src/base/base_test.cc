@@ -138,12 +138,13 @@ TEST(Ring, KeepsOrderWhileItGrows) {
 }
 
 TEST(Ring, ShowsTheLastValueAlsoWhereItsRoomBeginsAgain) {
-  Ring<int> ring(8);
-  for (int i = 0; i < 20; ++i) {
+  Ring<int> ring(64);
+  for (int i = 0; i < 40; ++i) {
     ring.push(i);
     EXPECT_EQ(ring.back(), i);
-    ring.drop();
+    if (i % 2 == 1) ring.drop();
   }
+  EXPECT_EQ(ring.front(), 20);
 }
 
 TEST(Ring, HoldsWhatItWasMadeForAndNoMore) {

@@ -92,7 +92,7 @@ class Tx {
   void copy_payload(Bytes payload);
   void refer_payload(Bytes payload);
   void end_fpdu();
-  void add_piece(const std::byte* data, std::size_t size);
+  inline void add_piece(const std::byte* data, std::size_t size);
 
   StreamState& state_;
   ReadRequests reads_;
