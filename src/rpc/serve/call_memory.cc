@@ -44,8 +44,7 @@ void CallMemory::give_back(const Loan& loan) {
 
 void CallMemory::release(Held& held) {
   of_service_.take_back(held.lent, &connection_);
-  if (!held.loans.empty()) [[unlikely]]
-    return_loans(held);
+  if (!held.loans.empty()) return_loans(held);
 }
 
 void CallMemory::abandon(Held& held) {

@@ -46,7 +46,8 @@ void RequestSum::add(Bytes bytes) noexcept {
     add_word(bytes.data());
   }
   pending_size_ = bytes.size();
-  if (pending_size_ == xdr::kWordSize) {  // the only rest that a whole message has
+  // A whole message leaves four bytes or none, whose constant size saves a call of memcpy().
+  if (pending_size_ == xdr::kWordSize) {
     std::memcpy(pending_.data(), bytes.data(), xdr::kWordSize);
   } else if (pending_size_ > 0) {
     std::memcpy(pending_.data(), bytes.data(), pending_size_);
