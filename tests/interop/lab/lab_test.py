@@ -98,6 +98,19 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "cannot start nothing"):
             self.host.start("nothing", ["/no/such/program"])
 
+    def test_what_it_prints_while_it_ends_is_found(self):
+        program = self.host.start("last", ["true"])
+        program.wait(10)
+        program.status = lambda: program.out_path.write_text("last\n") and 0
+        self.assertTrue(program.wait_for("last", 10))
+
+    def test_what_its_child_prints_later_is_found_where_that_is_wanted(self):
+        # The process is gone, for its child, when its status has been taken.
+        late = "(while kill -0 $$; do :; done; echo late) 2>/dev/null &"
+        with self.assertRaisesRegex(Failure, "ended with 0 at once"):
+            self.host.start("alone", ["sh", "-c", "true"]).wait_for("late", 10)
+        self.assertTrue(self.host.start("parent", ["sh", "-c", late]).wait_for("late", 10, by_child=True))
+
     def test_the_end_of_a_scenario_ends_its_programs_and_their_children(self):
         program = self.host.start("group", ["bash", "-c", "sleep 60 & echo up; wait"])
         program.wait_for("up", 10)

@@ -82,12 +82,16 @@ class Program:
             raise self.failure(f"ended with {self.status()}, not {status}")
         return self
 
-    def wait_for(self, pattern, seconds, in_log=False):
-        """The first match of the pattern in what it prints to standard output, or to its log on standard error."""
+    def wait_for(self, pattern, seconds, in_log=False, by_child=False):
+        """The first match of the pattern in what it prints to standard output, or to its log on standard error; `by_child`: also
+        when it has ended, since a child of its writes to the same files."""
         end = time.monotonic() + seconds
-        while not (match := re.search(pattern, self.err() if in_log else self.out())):
-            if self.status() is not None:
-                raise self.failure(f"ended with {self.status()} at once")
+        while True:
+            status = self.status()  # first, so that what it printed just before it ended is read, too
+            if match := re.search(pattern, self.err() if in_log else self.out()):
+                break
+            if status is not None and not by_child:
+                raise self.failure(f"ended with {status} at once")
             if time.monotonic() > end:
                 raise self.failure(f"did not print {pattern!r} in {seconds} s")
             time.sleep(0.05)

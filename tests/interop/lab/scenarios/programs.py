@@ -121,6 +121,6 @@ def forks(session):
     daemon = programs.run("daemon", ["python3", "-c", FORKS], "--prefer-rdma")
     try:
         for text in ("this process forks while it listens on an RDMA device", "this process is a child of the one"):
-            daemon.wait_for(text, 20, in_log=True)
+            daemon.wait_for(text, 20, in_log=True, by_child=True)
     finally:
         session.guest.shell("end", f"pkill -f '[s]vc_create' || true; rpcinfo -d {FORKED} 1 || true")
