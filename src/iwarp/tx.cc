@@ -45,6 +45,8 @@ bool Tx::batch_full() const noexcept {
          marks_.full();
 }
 
+// FPDUs that lie one behind the other in the arena go out as one piece: each piece costs the system
+// call an entry, and a batch takes kPiecesMax of them.
 inline void Tx::add_piece(const std::byte* data, std::size_t size) {
   if (data == pieces_end_) {
     Bytes& last = pieces_.back();
