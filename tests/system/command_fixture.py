@@ -4,6 +4,7 @@ import hashlib
 import os
 import pathlib
 import select
+import shutil
 import signal
 import stat
 import subprocess
@@ -88,6 +89,26 @@ class CommandFixture(unittest.TestCase):
         server = Server(str(self.served), *arguments, **keywords)
         self.servers.append(server)
         return server
+
+    def serve_under_strace(self, strace, *arguments):
+        """Starts a server under strace, whose options select system calls, or make them fail. Returns its process, its URLs
+        and the file of the trace."""
+        if shutil.which("strace") is None:
+            self.skipTest("strace is not installed, which sees system calls")
+        trace = self.root / "trace"
+        # By -D the process is the server, which takes SIGTERM, and strace a child of it.
+        process = subprocess.Popen(["strace", "-D", "-f", "-qq", "-o", trace, *strace, COMMAND, "serve", *arguments],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=os.environ | {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"})
+        self.addCleanup(process.communicate, timeout=BOUND_S)
+        self.addCleanup(process.kill)
+        line = process.stdout.readline()
+        if not line.startswith("ready"):
+            errors = process.stderr.read()
+            if "ptrace" in errors:
+                self.skipTest(f"strace cannot trace here: {errors}")
+            self.fail(errors)
+        return process, line.split()[1:], trace
 
     def file(self, name, size):
         path = self.root / name

@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import unittest
@@ -304,26 +303,11 @@ class FilesTest(CommandFixture):
 
     def synced(self, *arguments):
         """What a server brings to the disk while a file is put."""
-        if shutil.which("strace") is None:
-            self.skipTest("strace is not installed, which shows calls of fsync")
-        trace = self.root / "trace"
-        server = subprocess.Popen(["strace", "-f", "-qq", "-o", trace, "-e", "trace=fsync,fdatasync", COMMAND, "serve",
-                                   "--blob", self.served, "--port", "0", *arguments],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                  env=os.environ | {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"})
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.stderr.close)
-        line = server.stdout.readline()
-        if not line.startswith("ready"):
-            self.skipTest(f"strace cannot trace here: {server.stderr.read()}")
-        put = run("put", line.split()[1], self.file("file", 1000))
-        calls = trace.read_text().count("fsync(")
-        # strace itself takes no SIGTERM.
-        for child in pathlib.Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split():
-            os.kill(int(child), signal.SIGTERM)
-        server.wait(timeout=BOUND_S)
+        _, (url, *_), trace = self.serve_under_strace(["-e", "trace=fsync,fdatasync"], "--blob", self.served, "--port", "0",
+                                                      *arguments)
+        put = run("put", url, self.file("file", 1000))
         self.assertEqual(put.returncode, 0, put.stderr)
-        return calls
+        return trace.read_text().count("fsync(")
 
     def test_put_is_on_the_disk_when_it_is_answered(self):
         self.assertEqual(self.synced(), 2, "the file and its directory")

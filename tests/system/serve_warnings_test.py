@@ -5,11 +5,9 @@ serve_log_test.py has a full disk, service_settings_test.py mistakes in settings
 registrations and a taken port, watch_test.py the socket of figures, and `make lab` connections that cannot step up over a device.
 """
 import os
-import shutil
 import signal
 import socket
 import struct
-import subprocess
 import unittest
 
 from command_fixture import BOUND_S, COMMAND, run, wait_until
@@ -28,30 +26,16 @@ class ServeWarnings(ServiceFixture):
     def failing(self, call, error, path=None):
         """Starts a server of blobs and NFS whose system calls of this name, on this file, fail. Returns its URLs and a
         function that ends it and returns its log."""
-        if shutil.which("strace") is None:
-            self.skipTest("strace is not installed, which makes system calls fail")
-        process = subprocess.Popen(
-            ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error={error}",
-             *(["-P", path] if path else []), COMMAND, "serve", "--blob", self.served, "--nfs",
-             f"{self.other}:no_root_squash,name=/a", "--provider", "siwarp", "--port", "0", "--nfs-tcp-port", "0", "--handle-key",
-             self.root / "key2"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"})
-        self.addCleanup(process.communicate, timeout=BOUND_S)
-        self.addCleanup(process.kill)
-        line = process.stdout.readline()
-        if not line.startswith("ready"):
-            errors = process.stderr.read()
-            if "ptrace" in errors:
-                self.skipTest(f"strace cannot trace here: {errors}")
-            self.fail(errors)
+        process, urls, _ = self.serve_under_strace(
+            ["-e", f"trace={call}", "-e", f"inject={call}:error={error}", *(["-P", path] if path else [])],
+            "--blob", self.served, "--nfs", f"{self.other}:no_root_squash,name=/a", "--provider", "siwarp", "--port", "0",
+            "--nfs-tcp-port", "0", "--handle-key", self.root / "key2")
 
         def ended():
-            process.send_signal(signal.SIGTERM)  # by -D it is the server, and strace its child
+            process.send_signal(signal.SIGTERM)
             _, errors = process.communicate(timeout=BOUND_S)
             return errors
 
-        urls = line.split()[1:]
         return urls[0], next(url for url in urls if url.startswith("nfs+rdma")), ended
 
     # --- Peers ---
