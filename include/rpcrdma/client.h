@@ -117,9 +117,10 @@ class RPCRDMA_EXPORT ClientIdentity {
   void use(const AuthSys& credential);
   // Prepares the call by which the server forgets the security context of this client (RFC 2203
   // §5.4), without arguments and results; kSecurity: there is none. The next call makes another
-  // one. Without this call the server keeps the context until it expires.
+  // one. Without this call the server keeps the context until it expires. It times out after
+  // ClientOptions::call_timeout, and after 5 s at the latest: nobody waits longer for a farewell.
   Expected<Call, Error> logout_call();
-  // Makes this call and blocks until it has ended, 5 s at most; does nothing without a context.
+  // Makes this call and blocks until it has ended; does nothing without a context.
   void log_out();
 
  private:

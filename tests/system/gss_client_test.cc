@@ -631,6 +631,23 @@ TEST_P(GssClientOverRdma, CallsThatAreMadeAgainHaveAnotherNumber) {
   }
 }
 
+// The server does nothing while the client blocks, and time goes on where nothing else happens.
+TEST_P(GssClientOverRdma, LogOutWaitsAsLongAsACallForAServerThatIsSilentButNotBeyondFiveSeconds) {
+  using std::chrono::milliseconds;
+  for (const auto& [timeout, most] : {std::pair<milliseconds, milliseconds>(200, 200),
+                                      std::pair<milliseconds, milliseconds>(60'000, 5000)}) {
+    ClientOptions options;
+    options.call_timeout = timeout;
+    start(gss::Service::kNone, {}, options);
+    expect_echo();
+    const auto& network = static_cast<SimulatedBed&>(*bed_).network;
+    const auto begin = network.now();
+    client_->identity().log_out();
+    EXPECT_GE(network.now() - begin, most);
+    EXPECT_LT(network.now() - begin, most + milliseconds(100));
+  }
+}
+
 // The reply cache knows a call by who calls and by its arguments, whatever the number, and keeps
 // results as they were before they were wrapped.
 TEST_P(GssClientOverRdma, CallThatIsRepeatedIsExecutedOnce) {

@@ -80,7 +80,7 @@ class NfsKrb5Test(CommandFixture):
     def test_command_that_went_well_leaves_no_context_with_the_server(self):
         socket = self.root / "stat.sock"
         for url in self.serve_exports("sec=krb5p", "--stat-socket", str(socket)):
-            for words in (("ls", url), ("cp", __file__, f"{url}/copy"), ("rm", f"{url}/copy")):
+            for words in (("ls", url), ("cp", "--connections", "4", __file__, f"{url}/copy"), ("rm", f"{url}/copy")):
                 done = run(words[0], "--sec", "krb5p", *words[1:])
                 self.assertEqual(done.returncode, 0, done.stderr)
         counted = json.loads(run("stat", "--json", socket).stdout)

@@ -44,8 +44,18 @@ Connections::~Connections() {
 }
 
 void Connections::log_out() {
+  std::size_t under_way = 0;
   for (Connection& each : all_) {
-    if (each.state_ == State::kUp && each.client_->connected()) each.client_->identity().log_out();
+    if (each.state_ != State::kUp || !each.client_->connected()) continue;
+    auto call = each.client_->identity().logout_call();
+    if (!call) continue;
+    const auto end = [&under_way](const rpcrdma::Expected<rpcrdma::Reply, Error>&) { --under_way; };
+    if (each.client_->start(std::move(*call), end)) ++under_way;
+  }
+  progress();
+  while (under_way > 0) {
+    wait();
+    progress();
   }
 }
 

@@ -125,7 +125,8 @@ class Connections {
 
   // Has each server that is up forget the security context of its connection (RFC 2203 §5.4), which
   // it would keep until the ticket ends; none without RPCSEC_GSS. For the end, when no call is
-  // under way; blocks for 5 s at most each.
+  // under way; blocks until all have answered, or for as long as one such call may take
+  // (ClientIdentity::logout_call()), however many are silent.
   void log_out();
   std::size_t up_count() const noexcept;
   bool is_any_up() const noexcept { return up_count() > 0; }

@@ -334,16 +334,16 @@ Expected<Call, Error> ClientIdentity::logout_call() {
     return Unexpected<Error>(Error{Errc::kSecurity, "logging out", std::string(impl_->peer()),
                                    "there is no security context that a server keeps"});
   }
+  constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(5);
   auto call = impl_->flow().prepared().prepare(*procedure, 0);
-  if (call) impl_->message(ClientImpl::slot_of(*call)).step.seal.is_last = true;
+  if (!call) return call;
+  rpc::CallSlot& slot = impl_->message(ClientImpl::slot_of(*call));
+  slot.step.seal.is_last = true;
+  slot.timeout = std::min(slot.timeout, kPatience);
   return call;
 }
 void ClientIdentity::log_out() {
-  constexpr std::chrono::seconds kPatience{5};
-  auto call = logout_call();
-  if (!call) return;
-  call->time_out_after(kPatience);
-  (void)impl_->call(std::move(*call));
+  if (auto call = logout_call()) (void)impl_->call(std::move(*call));
 }
 
 }  // namespace rpcrdma
