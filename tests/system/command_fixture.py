@@ -95,7 +95,7 @@ class CommandFixture(unittest.TestCase):
         and the file of the trace."""
         if shutil.which("strace") is None:
             self.skipTest("strace is not installed, which sees system calls")
-        trace = self.root / "trace"
+        trace = self.root / f"strace{len(list(self.root.glob('strace*')))}"  # an earlier server of the test may still write
         # By -D the process is the server, which takes SIGTERM, and strace a child of it.
         process = subprocess.Popen(["strace", "-D", "-f", "-qq", "-o", trace, *strace, COMMAND, "serve", *arguments],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
