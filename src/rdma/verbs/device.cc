@@ -59,6 +59,7 @@ Traits traits_of(const ibv_context& context, const ibv_device_attr& attributes, 
   traits.invalidated_flags = IBV_WC_WITH_INV | (rxe ? kRxeWithInvalidate : 0U);
   traits.wants_a_slice = siw;
   traits.lets_peers_read = siw;
+  traits.garbles_short_reads = siw;
   traits.inlines_invalidation = !siw;
   traits.inline_limit = siw ? kSiwInlineMax : std::numeric_limits<std::uint32_t>::max();
   return traits;

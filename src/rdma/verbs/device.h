@@ -39,6 +39,9 @@ struct Traits {
   unsigned invalidated_flags;  // of ibv_wc: the peer's Send invalidated a handle
   bool wants_a_slice;    // libsiw refuses Receives and Reads of no slices, but takes an empty one
   bool lets_peers_read;  // siw: what is registered, whatever its rights
+  // siw (seen in Linux 6.1 and 6.12): the answer to an RDMA Read of 3 to 32 bytes that lie in two
+  // pages has other bytes, with a CRC that fits them.
+  bool garbles_short_reads;
   // rxe (seen in Linux 6.12): a shared Receive whose message came by half when its connection ended
   // does not come back.
   bool loses_shared_receives;

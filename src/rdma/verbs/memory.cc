@@ -20,6 +20,16 @@ std::uint64_t address_of(const std::byte* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
+// siw sends up to so many bytes wrongly that lie in two pages (Traits::garbles_short_reads). Where
+// pages are larger, some runs are copied for nothing.
+constexpr std::size_t kGarbledMax = 32;
+constexpr std::uint64_t kPage = 4096;  // bytes
+
+bool lies_in_two_pages(Bytes memory) {
+  const std::uint64_t first = address_of(memory.data());
+  return first / kPage != (first + memory.size() - 1) / kPage;
+}
+
 }  // namespace
 
 int deallocate_window(ibv_mw* window) {
@@ -214,19 +224,34 @@ MemoryRegion Memory::take_kept(Bytes memory, RemoteAccess access) {
   return registration;
 }
 
+// Returns a copy that lies in one page, of the memory as it is now. A boundary can go through one
+// of two places side by side only.
+Bytes Memory::copy_into_one_page(Bytes memory, std::vector<std::byte>& copy) {
+  copy.resize(2 * memory.size());
+  MutableBytes place = MutableBytes(copy).first(memory.size());
+  if (lies_in_two_pages(place)) place = MutableBytes(copy).last(memory.size());
+  std::ranges::copy(memory, place.begin());
+  bytes_copied_ += memory.size();
+  return place;
+}
+
 std::optional<Memory::Exposed> Memory::expose_registered(Bytes memory, RemoteAccess access) {
-  MemoryRegion made;
-  if (traits_.registration == Registration::kCache) made = take_kept(memory, access);
-  if (!made) {
+  Exposure exposure;
+  exposure.access = access;
+  if (traits_.garbles_short_reads && access == RemoteAccess::kRead &&
+      memory.size() <= kGarbledMax && lies_in_two_pages(memory)) {
+    memory = copy_into_one_page(memory, exposure.copy);
+  } else if (traits_.registration == Registration::kCache) {
+    exposure.registration = take_kept(memory, access);
+  }
+  if (!exposure.registration) {
     // Verbs: who lets others write must be able to write.
     const unsigned own = access == RemoteAccess::kWrite ? IBV_ACCESS_LOCAL_WRITE : 0;
-    made = register_memory(memory, own | remote_right(access));
+    exposure.registration = register_memory(memory, own | remote_right(access));
   }
-  if (!made) return std::nullopt;
-  const std::uint32_t key = made->rkey;
-  Exposure& exposure = exposures_[key];
-  exposure.registration = std::move(made);
-  exposure.access = access;
+  if (!exposure.registration) return std::nullopt;
+  const std::uint32_t key = exposure.registration->rkey;
+  exposures_[key] = std::move(exposure);
   return Exposed{SteeringTag{key}, address_of(memory.data()), std::nullopt};
 }
 
@@ -264,7 +289,7 @@ void Memory::release(SteeringTag tag) {
   Exposure& exposure = found->second;
   if (exposure.window) {
     free_windows_.push_back(*exposure.window);
-  } else if (traits_.registration == Registration::kCache) {
+  } else if (traits_.registration == Registration::kCache && exposure.copy.empty()) {
     kept_.push_front({std::move(exposure.registration), exposure.access});
     if (kept_.size() > kKeptMax) kept_.pop_back();
   }

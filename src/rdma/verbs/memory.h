@@ -96,7 +96,7 @@ class Memory {
   };
   struct Exposure {
     std::optional<std::size_t> window;  // index
-    std::vector<std::byte> copy;        // of memory that cannot have a window
+    std::vector<std::byte> copy;        // which the peer reads in place of the memory
     MemoryRegion registration;          // of just this run, where no window limits a larger one
     RemoteAccess access{};
     const std::byte* data = nullptr;  // the first byte
@@ -113,6 +113,7 @@ class Memory {
   ibv_mr* bindable(const Slice& slice, Exposure& exposure);
   std::optional<Exposed> bind_window(const Slice& slice, RemoteAccess access);
   std::optional<Exposed> expose_registered(Bytes memory, RemoteAccess access);
+  Bytes copy_into_one_page(Bytes memory, std::vector<std::byte>& copy);
   MemoryRegion take_kept(Bytes memory, RemoteAccess access);
   std::optional<std::size_t> rested_window();
 
