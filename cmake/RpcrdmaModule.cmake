@@ -37,8 +37,9 @@ if(BUILD_SHARED_LIBS)
   target_compile_definitions(rpcrdma_common_flags INTERFACE RPCRDMA_SHARED)
   target_compile_options(rpcrdma_common_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  find_program(RPCRDMA_LLD ld.lld)  # links a program with sanitizers in a third of the usual linker's time
+# It links a program with sanitizers, or one for a debugger, in a third of the usual linker's time. GCC's LTO needs its own.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR (CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT RPCRDMA_LTO))
+  find_program(RPCRDMA_LLD ld.lld)
   mark_as_advanced(RPCRDMA_LLD)
   if(RPCRDMA_LLD)
     target_link_options(rpcrdma_common_flags INTERFACE -fuse-ld=lld)
