@@ -1,7 +1,6 @@
 #include "tcp/connection.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -87,24 +86,11 @@ class Vector {
 
 }  // namespace
 
-std::string peer_of(int fd) {
-  posix::Address address;
-  address.size = sizeof(address.storage);
-  if (getpeername(fd, address.pointer(), &address.size) != 0) return {};
-  if (address.family() == AF_INET || address.family() == AF_INET6) return posix::to_string(address);
-  // A client of a Unix socket has no name of its own.
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "local";
-  return fmt::format("local (user {}, process {})", peer.uid, peer.pid);
-}
-
 Expected<std::unique_ptr<Connection>, posix::SystemError> Connection::open(
-    posix::Reactor& reactor, posix::Fd socket, Memory& memory, const ConnectionOptions& options) {
-  configure(socket.value());
-  std::string peer = peer_of(socket.value());
-  std::unique_ptr<Connection> connection(
-      new Connection(reactor, std::move(socket), memory, options, std::move(peer)));
+    posix::Reactor& reactor, Accepted accepted, Memory& memory, const ConnectionOptions& options) {
+  configure(accepted.socket.value());
+  std::unique_ptr<Connection> connection(new Connection(reactor, std::move(accepted.socket), memory,
+                                                        options, std::move(accepted.peer)));
   if (!connection->watch()) return posix::failed("epoll_ctl");
   return connection;
 }

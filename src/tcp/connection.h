@@ -16,6 +16,7 @@
 #include "posix/address.h"
 #include "posix/fd.h"
 #include "posix/reactor.h"
+#include "tcp/accepted.h"
 #include "tcp/memory.h"
 #include "tcp/record.h"
 #include "tcp/record_clock.h"
@@ -66,9 +67,6 @@ class NewsListener {
   ~NewsListener() = default;
 };
 
-// Returns what Connection::peer_address() will be of a socket that no connection owns yet.
-std::string peer_of(int fd);
-
 class Connection final : private posix::Watched {
  public:
   static constexpr std::size_t kRunsMax = SendQueue::kRunsMax;
@@ -76,7 +74,7 @@ class Connection final : private posix::Watched {
   // Takes over a connected stream socket, and makes it non-blocking. The reactor and the memory
   // must outlive the connection.
   static Expected<std::unique_ptr<Connection>, posix::SystemError> open(
-      posix::Reactor& reactor, posix::Fd socket, Memory& memory, const ConnectionOptions& options);
+      posix::Reactor& reactor, Accepted accepted, Memory& memory, const ConnectionOptions& options);
   // Begins to connect. Messages may be handed over at once; they go out when connected(). A peer
   // that refuses ends the connection later, unless the system knows at once.
   static Expected<std::unique_ptr<Connection>, posix::SystemError> connect(

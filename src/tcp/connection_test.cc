@@ -43,7 +43,7 @@ class ConnectionTest : public ::testing::Test {
     const auto real = posix::parse_address((*listener)->address());
     peer = posix::Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::connect(peer.value(), real->pointer(), real->size), 0);
-    std::optional<posix::Fd> accepted;
+    std::optional<Accepted> accepted;
     run_until([&] { return (accepted = (*listener)->accept()).has_value(); });
     auto opened = Connection::open(*reactor, std::move(*accepted), memory, options);
     ASSERT_TRUE(opened);
@@ -221,7 +221,8 @@ TEST_F(ConnectionTest, RestOfACallOverItsLimitIsReadInTurns) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   peer = posix::Fd(ends[0]);
   const ConnectionOptions options{.record = {.size_max = 100, .cuts_excess = true}};
-  connection = std::move(*Connection::open(*reactor, posix::Fd(ends[1]), memory, options));
+  connection =
+      std::move(*Connection::open(*reactor, {posix::Fd(ends[1]), "local"}, memory, options));
   constexpr std::size_t kSize = 150'000;
   say(record_of(Stream(kSize)));  // zeros begin as a Call does
   run_until([&] { return connection->has_more(); });
@@ -309,7 +310,8 @@ TEST_F(ConnectionTest, PeerThatReadsALittleNowAndThenIsDropped) {
   ASSERT_EQ(::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
   peer = posix::Fd(ends[0]);
   const ConnectionOptions options{.stall_timeout = milliseconds(300), .record_rate_min = 1U << 30U};
-  connection = std::move(*Connection::open(*reactor, posix::Fd(ends[1]), memory, options));
+  connection =
+      std::move(*Connection::open(*reactor, {posix::Fd(ends[1]), "local"}, memory, options));
   const Stream data(64U << 20U);
   const Bytes run(data);
   ASSERT_TRUE(connection->send({&run, 1}));
@@ -410,7 +412,7 @@ class ConnectingTest : public ConnectionTest {
     address = *posix::parse_address(listener->address());
   }
   void accept() {
-    std::optional<posix::Fd> accepted;
+    std::optional<Accepted> accepted;
     run_until([&] { return (accepted = listener->accept()).has_value(); });
     connection = std::move(*Connection::open(*reactor, std::move(*accepted), memory, {}));
   }
@@ -490,7 +492,8 @@ TEST(ConnectionMemory, ReceivingGoesOnWhenThereIsSomeAgain) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   const posix::Fd peer(pair[1]);
   Tap memory;
-  auto connection = std::move(*Connection::open(*reactor, posix::Fd(pair[0]), memory, {}));
+  auto connection =
+      std::move(*Connection::open(*reactor, {posix::Fd(pair[0]), "local"}, memory, {}));
   const Stream record = record_of(some_bytes(1000));
   ASSERT_EQ(::send(peer.value(), record.data(), record.size(), 0), 1004);
   reactor->dispatch();
@@ -522,6 +525,25 @@ TEST_F(ConnectionTest, ListenerRestsWhileThereAreNoDescriptors) {
   EXPECT_FALSE(refused.has_value());
   EXPECT_EQ(::poll(&fd, 1, 0), 0) << "the loop would spin";
   run_until([&] { return listener->accept().has_value(); });
+}
+
+TEST_F(ConnectionTest, ListenerKnowsThePeerOfAConnectionThatWasResetBeforeItWasTaken) {
+  auto listener = std::move(*Listener::open(*reactor, *posix::parse_address("127.0.0.1:0")));
+  const auto real = posix::parse_address(listener->address());
+  peer = posix::Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(peer.value(), real->pointer(), real->size), 0);
+  posix::Address own;
+  own.size = sizeof(own.storage);
+  ASSERT_EQ(::getsockname(peer.value(), own.pointer(), &own.size), 0);
+  const linger reset{1, 0};
+  ASSERT_EQ(::setsockopt(peer.value(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+  peer = {};
+  std::optional<Accepted> accepted;
+  run_until([&] { return (accepted = listener->accept()).has_value(); });
+  EXPECT_EQ(accepted->peer, posix::to_string(own));
+  const auto opened = Connection::open(*reactor, std::move(*accepted), memory, {});
+  ASSERT_TRUE(opened);
+  EXPECT_EQ((*opened)->peer_address(), posix::to_string(own));
 }
 
 TEST(Listener, SaysWhyItCannotListen) {

@@ -1,6 +1,7 @@
 #include "tcp/listener.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -19,6 +20,15 @@ constexpr std::chrono::milliseconds kExhaustedRest{100};
 
 bool is_exhausted(int error) noexcept {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+// Returns Accepted::peer. `address`: what accept() said.
+std::string name_of(const posix::Address& address, int fd) {
+  if (address.family() == AF_INET || address.family() == AF_INET6) return posix::to_string(address);
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "local";
+  return fmt::format("local (user {}, process {})", peer.uid, peer.pid);
 }
 
 }  // namespace
@@ -105,10 +115,16 @@ Listener::~Listener() {
   reactor_.unwatch(socket_.value(), *this);
 }
 
-std::optional<posix::Fd> Listener::accept() {
+std::optional<Accepted> Listener::accept() {
   while (ready_) {
-    posix::Fd fd(::accept4(socket_.value(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) return fd;
+    posix::Address peer;
+    peer.size = sizeof(peer.storage);
+    posix::Fd fd(
+        ::accept4(socket_.value(), peer.pointer(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) {
+      std::string name = name_of(peer, fd.value());
+      return Accepted{std::move(fd), std::move(name)};
+    }
     if (is_exhausted(errno)) {
       ready_ = false;
       reactor_.set_deadline(*this, posix::Reactor::now() + kExhaustedRest);

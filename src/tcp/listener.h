@@ -12,6 +12,7 @@
 #include "posix/address.h"
 #include "posix/fd.h"
 #include "posix/reactor.h"
+#include "tcp/accepted.h"
 
 namespace rpcrdma::tcp {
 
@@ -46,9 +47,9 @@ class Listener final : private posix::Watched {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // The next connection, non-blocking. nullopt: ask again when the reactor has dispatched. When the
+  // The next connection. nullopt: ask again when the reactor has dispatched. When the
   // system has no more descriptors it rests for a while: the next attempt would fail as well.
-  std::optional<posix::Fd> accept();
+  std::optional<Accepted> accept();
 
   // "ADDR:PORT" with the real port, or the path. Valid as long as *this.
   std::string_view address() const noexcept { return address_; }

@@ -24,12 +24,12 @@ def opaque(data):
     return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
 
 
-def call(connection, program, procedure, arguments):
-    """The results of a call over plain TCP, as AUTH_SYS root (RFC 5531)."""
+def call(connection, program, procedure, arguments, behind=b""):
+    """The results of a call over plain TCP, as AUTH_SYS root (RFC 5531); what is `behind` it goes with it."""
     credential = struct.pack(">I", 0) + opaque(b"test") + struct.pack(">III", 0, 0, 0)
     message = struct.pack(">IIIIII", 7, 0, 2, *program, procedure) + struct.pack(">I", 1) + opaque(credential) \
         + struct.pack(">II", 0, 0) + arguments
-    connection.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
+    connection.sendall(struct.pack(">I", 1 << 31 | len(message)) + message + behind)
     reply = receive(connection, struct.unpack(">I", receive(connection, 4))[0] & 0x7fffffff)
     assert struct.unpack(">IIIIII", reply[:24]) == (7, 1, 0, 0, 0, 0), reply
     return reply[24:]
@@ -112,6 +112,23 @@ class ServeLog(ServiceFixture):
             self.assertEqual(list(line), ["time", "level", "subsystem", "kind", "text"])
             self.assertEqual((line["level"], line["subsystem"]), ("info", "nfs"))
             self.assertRegex(line["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+
+    def test_reset_with_no_call_under_way_is_no_loss(self):
+        """A client that is killed, or a health check, ends so; a reset in the middle of a call is a warning."""
+        process, connect, log = self.exporting("{served}:rw,name=/a")
+        with connect() as at_rest:
+            call(at_rest, MOUNT, MNT, opaque(b"/none"))
+            at_rest.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with connect() as within:
+            begun = struct.pack(">I", 1 << 31 | 100) + bytes(20)  # which comes together with the call before it
+            call(within, MOUNT, MNT, opaque(b"/none"), behind=begun)
+            within.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wait_until(lambda: [line for line in log if " was lost after " in line])
+        lines = self.lines_of_ended(process, log)
+        self.assertRegex(next(line for line in lines if "reset after" in line),
+                         r" info connections: 127\.0\.0\.1:\d+ was closed by a reset after 1 calls, with none under way$")
+        self.assertRegex(next(line for line in lines if " was lost " in line),
+                         r" warning connections: 127\.0\.0\.1:\d+ was lost after 1 calls: \S")
 
     def test_journal_gets_priorities_in_place_of_times(self):
         def lines_by(log_format, stream):

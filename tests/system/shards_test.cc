@@ -468,12 +468,12 @@ TEST(ShardInbox, GivesBackWhatComesBehindItsEnd) {
   rpc::ServerLoop loop(nullptr);
   ASSERT_TRUE(loop.reactor());
   rpc::ShardInbox inbox(loop);
-  posix::Fd first(::dup(0)), second(::dup(0));
+  tcp::Accepted first{posix::Fd(::dup(0)), "first"}, second{posix::Fd(::dup(0)), "second"};
   EXPECT_TRUE(inbox.put(first));
-  EXPECT_FALSE(first);
+  EXPECT_FALSE(first.socket);
   EXPECT_THAT(inbox.close().sockets, SizeIs(1));
   EXPECT_FALSE(inbox.put(second));
-  EXPECT_TRUE(second);
+  EXPECT_TRUE(second.socket);
   EXPECT_TRUE(inbox.take().empty());
 }
 

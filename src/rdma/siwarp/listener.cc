@@ -26,8 +26,11 @@ void send_output(TcpSocket& socket, iwarp::MpaSetup& setup) {
 
 }  // namespace
 
-HalfOpen::HalfOpen(Listener& listener, Shard& shard, TcpSocket socket)
-    : listener_(listener), shard_(shard), socket_(std::move(socket)) {
+HalfOpen::HalfOpen(Listener& listener, Shard& shard, TcpSocket socket, std::string peer_address)
+    : listener_(listener),
+      shard_(shard),
+      socket_(std::move(socket)),
+      peer_address_(std::move(peer_address)) {
   setup_.reset(new iwarp::MpaSetup(
       iwarp::MpaSetup::responder(shard_.setup_options(false), posix::Reactor::now())));
   ++shard_.half_open;
@@ -87,7 +90,7 @@ Incoming::Incoming(Shard& shard, HalfOpen& half_open)
     : shard_(&shard),
       socket_(std::move(half_open.socket_)),
       setup_(std::move(half_open.setup_)),
-      peer_address_(to_string(socket_.remote())),
+      peer_address_(std::move(half_open.peer_address_)),
       receives_are_elastic_(shard.options.shares_receives) {
   shard_->reactor->unwatch(socket_.fd(), half_open);
 }
@@ -144,10 +147,12 @@ Listener::~Listener() {
 
 void Listener::handle_ready(std::uint32_t /*events*/) {
   for (int i = 0; i < kAcceptsPerRound; ++i) {
-    posix::Fd fd(accept4(fd_.value(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    posix::Address peer;
+    peer.size = sizeof(peer.storage);
+    posix::Fd fd(accept4(fd_.value(), peer.pointer(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
       fd.move_up(shard_.options.descriptors_from);
-      take(std::move(fd));
+      take(std::move(fd), to_string(peer));
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -165,7 +170,7 @@ void Listener::handle_deadline() {
   shard_.reactor->rewatch(fd_.value(), EPOLLIN, *this, *this);
 }
 
-void Listener::take(posix::Fd fd) {
+void Listener::take(posix::Fd fd, std::string peer_address) {
   ++shard_.setup.accepted;
   if (!shard_.take_connection()) {
     ++shard_.setup.evicted;
@@ -175,7 +180,8 @@ void Listener::take(posix::Fd fd) {
   socket.configure(shard_.options.socket_buffer_size);
   if (shard_.capture) socket.record(*shard_.capture, false);
   const int number = socket.fd();
-  half_open_.push_back(std::make_unique<HalfOpen>(*this, shard_, std::move(socket)));
+  half_open_.push_back(
+      std::make_unique<HalfOpen>(*this, shard_, std::move(socket), std::move(peer_address)));
   HalfOpen& half_open = *half_open_.back();
   if (!shard_.reactor->watch(number, EPOLLIN, half_open)) {
     half_open_.pop_back();
@@ -193,7 +199,9 @@ void Listener::take(posix::Fd fd) {
 Expected<void, Error> Listener::adopt(int descriptor) {
   auto fd = take_over_tcp(descriptor);
   if (!fd) return Unexpected<Error>(fd.error());
-  take(std::move(*fd));
+  TcpSocket socket(std::move(*fd));
+  std::string peer = to_string(socket.remote());
+  take(socket.release(), std::move(peer));
   return {};
 }
 

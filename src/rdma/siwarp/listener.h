@@ -20,7 +20,7 @@ class Listener;
 // A connection whose MPA Request is not complete; the peer has until its deadline.
 class HalfOpen final : public posix::Watched {
  public:
-  HalfOpen(Listener& listener, Shard& shard, TcpSocket socket);
+  HalfOpen(Listener& listener, Shard& shard, TcpSocket socket, std::string peer_address);
   ~HalfOpen() override;
   HalfOpen(const HalfOpen&) = delete;
   HalfOpen& operator=(const HalfOpen&) = delete;
@@ -37,6 +37,8 @@ class HalfOpen final : public posix::Watched {
   Listener& listener_;
   Shard& shard_;
   TcpSocket socket_;
+  // As accept() said: the socket does not tell it any more once the peer has reset the connection.
+  std::string peer_address_;
   std::unique_ptr<iwarp::MpaSetup> setup_;
   bool ended_ = false;
 };
@@ -80,7 +82,7 @@ class Listener final : public rdma::Listener, private posix::Watched {
   Listener(Shard& shard, posix::Fd fd, std::string address);
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;
-  void take(posix::Fd fd);
+  void take(posix::Fd fd, std::string peer_address);
   void reap();
 
   Shard& shard_;

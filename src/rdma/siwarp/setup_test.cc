@@ -263,6 +263,18 @@ TEST(SiwarpSetup, Ipv6WhenThereIsAny) {
   nodes.say(client, server);
 }
 
+// A log line or a limit is about that host all the same.
+TEST(SiwarpSetup, APeerThatResetItsConnectionBeforeItWasAcceptedKeepsItsAddress) {
+  Nodes nodes;
+  const auto peer = RawPeer::connect(nodes.listener->address(), {}, "127.0.0.2");
+  ASSERT_TRUE(peer->send(rpcrdma::test::raw_mpa_frame(false, {})));
+  peer->reset();
+  std::unique_ptr<rdma::Incoming> incoming;
+  ASSERT_TRUE(
+      nodes.pump_until([&] { return (incoming = nodes.listener->poll_incoming()) != nullptr; }));
+  EXPECT_TRUE(incoming->peer_address().starts_with("127.0.0.2:")) << incoming->peer_address();
+}
+
 TEST(SiwarpSetup, RejectionOfARawResponder) {
   Nodes nodes;
   RawListener listener([&] { nodes.pump(); });

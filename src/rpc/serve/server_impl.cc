@@ -292,7 +292,7 @@ void ServerImpl::take_inbox(Instant now) {
   if (items.empty()) [[likely]]
     return;
   for (auto& request : items.requests) accept(std::move(request));
-  for (posix::Fd& socket : items.sockets) tcp_.accept(std::move(socket), now);
+  for (tcp::Accepted& accepted : items.sockets) tcp_.accept(std::move(accepted), now);
   for (posix::Fd& socket : items.stepping_up) {
     // If it fails, because there are too many, it has closed the connection.
     if (!listeners_.empty()) (void)listeners_.front()->adopt(socket.release());
@@ -302,7 +302,7 @@ void ServerImpl::take_inbox(Instant now) {
 void ServerImpl::close_inbox() {
   rpc::ShardInbox::Items items = inbox_.close();
   for (auto& request : items.requests) drop(log_, *request);
-  for (const posix::Fd& socket : items.sockets) tcp_.drop(socket);
+  for (const tcp::Accepted& accepted : items.sockets) tcp_.drop(accepted);
 }
 
 void ServerImpl::serve_sessions(Instant now) {

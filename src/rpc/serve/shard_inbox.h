@@ -11,6 +11,7 @@
 #include "posix/fd.h"
 #include "rpc/serve/server_loop.h"
 #include "rpcrdma/provider.h"
+#include "tcp/accepted.h"
 
 namespace rpcrdma::rpc {
 
@@ -19,7 +20,7 @@ class ShardInbox {
  public:
   struct Items {
     std::vector<std::unique_ptr<rdma::Incoming>> requests;  // admitted, and left by their provider
-    std::vector<posix::Fd> sockets;                         // accepted
+    std::vector<tcp::Accepted> sockets;
     std::vector<posix::Fd> stepping_up;  // TCP connections to be taken over; the first shard's
     bool empty() const noexcept {
       return requests.empty() && sockets.empty() && stepping_up.empty();
@@ -34,7 +35,7 @@ class ShardInbox {
   [[nodiscard]] bool put(std::unique_ptr<rdma::Incoming>& request) {
     return put(&Items::requests, request);
   }
-  [[nodiscard]] bool put(posix::Fd& socket) { return put(&Items::sockets, socket); }
+  [[nodiscard]] bool put(tcp::Accepted& accepted) { return put(&Items::sockets, accepted); }
   [[nodiscard]] bool step_up(posix::Fd& socket) { return put(&Items::stepping_up, socket); }
   // Takes what has come. The shard's thread calls it.
   Items take() {

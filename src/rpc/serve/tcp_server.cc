@@ -120,8 +120,8 @@ void TcpServer::accept_connections(Instant now) {
 }
 
 // Deals a connection to the shards in turn.
-void TcpServer::deal(posix::Fd socket, Instant now) {
-  const std::string peer = tcp::peer_of(socket.value());
+void TcpServer::deal(tcp::Accepted accepted, Instant now) {
+  const std::string& peer = accepted.peer;
   ShardInbox& next = shared_.state.deal_tcp();
   const bool is_own = &next == &shared_.inbox;
   // The connection that makes room must not count any more when the next one is admitted.
@@ -129,36 +129,36 @@ void TcpServer::deal(posix::Fd socket, Instant now) {
     return log_.refuse(peer, *obstacle);
   }
   if (!log_.admit(peer, kTcp)) return;
-  if (is_own) return open(std::move(socket), now);
-  if (!next.put(socket)) log_.drop(peer, kTcp, is_stopping(peer));
+  if (is_own) return open(std::move(accepted), now);
+  if (!next.put(accepted)) log_.drop(peer, kTcp, is_stopping(peer));
 }
 
-void TcpServer::accept(posix::Fd socket, Instant now) {
-  const std::string peer = tcp::peer_of(socket.value());
+void TcpServer::accept(tcp::Accepted accepted, Instant now) {
+  const std::string& peer = accepted.peer;
   if (draining_) return log_.drop(peer, kTcp, is_stopping(peer));
   if (const auto obstacle = make_room(peer, now)) return log_.drop(peer, kTcp, *obstacle);
-  open(std::move(socket), now);
+  open(std::move(accepted), now);
 }
 
-void TcpServer::drop(const posix::Fd& socket) {
-  const std::string peer = tcp::peer_of(socket.value());
-  log_.drop(peer, kTcp, is_stopping(peer));
+void TcpServer::drop(const tcp::Accepted& accepted) {
+  log_.drop(accepted.peer, kTcp, is_stopping(accepted.peer));
 }
 
 // Opens a connection that was admitted, and for which there is room.
-void TcpServer::open(posix::Fd socket, Instant now) {
+void TcpServer::open(tcp::Accepted accepted, Instant now) {
   tcp::ConnectionOptions options;
   options.record = {options_.record_size_max, options_.fragments_max, true};
   options.messages_unsent_max = options_.calls_max;
   options.stall_timeout = rpc::limited(shared_.state.options.peer_timeout);
   options.record_timeout = rpc::limited(shared_.state.options.pull_timeout);
   options.record_rate_min = shared_.state.options.pull_rate_min;
+  const std::string peer = accepted.peer;
   auto connection =
-      tcp::Connection::open(**shared_.loop.reactor(), std::move(socket), memory_, options);
+      tcp::Connection::open(**shared_.loop.reactor(), std::move(accepted), memory_, options);
   if (!connection) {
-    return log_.drop("", kTcp, to_error(connection.error(), "accepting", "", Errc::kNoResources));
+    return log_.drop(peer, kTcp,
+                     to_error(connection.error(), "accepting", peer, Errc::kNoResources));
   }
-  const std::string peer((*connection)->peer_address());
   const TcpSession::Surroundings surroundings{shared_.pool,
                                               shared_.state.registry,
                                               shared_.state.cache,

@@ -50,9 +50,9 @@ class TcpServer {
   bool listens() const noexcept { return !listeners_.empty(); }
 
   // Takes a connection that the first shard has accepted for this one, and that was admitted.
-  void accept(posix::Fd socket, Instant now);
+  void accept(tcp::Accepted accepted, Instant now);
   // Refuses a connection that was admitted before the server began to stop.
-  void drop(const posix::Fd& socket);
+  void drop(const tcp::Accepted& accepted);
   void accept_connections(Instant now);
   // Gives turns to connections that found no memory for what comes next, if the pool has got some
   // back since.
@@ -67,12 +67,12 @@ class TcpServer {
  private:
   class Link;  // one of the peers
 
-  void open(posix::Fd socket, Instant now);
+  void open(tcp::Accepted accepted, Instant now);
   std::optional<Error> make_room(std::string_view peer, Instant now);
   template <class Is>
   Link* oldest_of(Is&& is) const;
   Link* spare_for(std::string_view peer, Instant now);
-  void deal(posix::Fd socket, Instant now);
+  void deal(tcp::Accepted accepted, Instant now);
   Deadline idle_deadline(const TcpSession& session) const noexcept;
   Peer::State settle(Link& link, Instant now);
   void report_end(TcpSession& session);
