@@ -87,6 +87,17 @@ class ServeWarnings(ServiceFixture):
         self.assertEqual(run("get", url, "kept", self.root / "got").returncode, 1)
         self.assertRegex(ended(), r"(?m) error blob: reading kept: Input/output error$")
 
+    def test_directory_of_blobs_is_made_where_that_can_be(self):
+        process, _, log = self.started(f'blob = "{self.root}/new"\n')
+        self.assertTrue((self.root / "new").is_dir())
+        self.expect_line(log, f"info serve: made the directory {self.root}/new")
+        self.end(process)
+        for directory, more, reason in (("/proc/none", [], "cannot be made: No such file or directory"),
+                                        (self.root / "none", ["--read-only"], "is not made by --read-only")):
+            result = run("serve", "--blob", directory, "--port", "0", *more)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"--blob {directory}: there is no such directory, and it {reason}", result.stderr)
+
     def test_file_in_place_of_the_folder_of_uploads_keeps_blobs_from_being_served(self):
         (self.served / ".uploads").write_text("")
         result = run("serve", "--blob", self.served, "--port", "0")
