@@ -22,7 +22,9 @@ namespace rpcrdma::rpc {
 // May be used from any thread; the application gets one report at a time.
 class ConnectionLog {
  public:
-  explicit ConnectionLog(const ServerOptions& options) noexcept : options_(options) {}
+  // `options`: of a shard. `tcp_max`: the bound for connections over TCP of all shards; 0: none.
+  ConnectionLog(const ServerOptions& options, std::size_t tcp_max) noexcept
+      : options_(options), tcp_max_(tcp_max) {}
 
   std::size_t connections() const noexcept { return connections_; }
   void add_to(ServerStatistics& sum) const noexcept {
@@ -92,7 +94,7 @@ class ConnectionLog {
 
  private:
   bool has_own_bound(Transport transport) const noexcept {
-    return transport == Transport::kTcp && options_.tcp.connections_max > 0;
+    return transport == Transport::kTcp && tcp_max_ > 0;
   }
   std::atomic<std::size_t>& count_of(Transport transport) noexcept {
     return has_own_bound(transport) ? tcp_ : counted_;
@@ -100,8 +102,7 @@ class ConnectionLog {
   std::size_t most_of(Transport transport) const noexcept {
     // Shards make room themselves; a few connections may be on their way to them.
     constexpr std::size_t kOnTheirWay = 128;
-    return has_own_bound(transport) ? options_.tcp.connections_max + kOnTheirWay
-                                    : options_.connections_max;
+    return has_own_bound(transport) ? tcp_max_ + kOnTheirWay : options_.connections_max;
   }
   // Returns whether it was the last one.
   bool leave(Transport transport) noexcept {
@@ -116,6 +117,7 @@ class ConnectionLog {
   }
 
   const ServerOptions& options_;
+  const std::size_t tcp_max_;
   std::function<void()> when_empty_;
   std::atomic<std::size_t> connections_ = 0;
   std::atomic<std::size_t> counted_ = 0;  // of these, against ServerOptions::connections_max

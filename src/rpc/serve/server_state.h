@@ -36,7 +36,7 @@ struct ServerState {
         engine_options(rpc::engine_options(options)),  // names what is in them
         configuration(options, engine_options),
         cache(options.reply_cache_entries, options.reply_cache_bytes),
-        log(options),
+        log(options, options.tcp.connections_max * shards_of(given)),
         long_receive_size(rpc::long_receive_size(given)),
         long_receives(given.memory_max / kLongReceivesPart,
                       engine::Connection::receive_count(engine::Role::kServer, engine_options) *

@@ -196,11 +196,10 @@ std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   Link* leaves = oldest_of([now](const TcpSession& each) { return each.may_make_room(now); });
   if (leaves == nullptr) leaves = spare_for(peer, now);
   if (leaves == nullptr) {
-    return Error{
-        Errc::kNoResources, "accepting", std::string(peer),
-        fmt::format("there are {} connections over TCP (TcpOptions::connections_max), and all are "
-                    "in use",
-                    count)};
+    return Error{Errc::kNoResources, "accepting", std::string(peer),
+                 fmt::format("its thread has {} connections over TCP, as many as it may have "
+                             "(TcpOptions::connections_max), and all are in use",
+                             count)};
   }
   leaves->session->make_room();
   shared_.peers.settle(*leaves, now);

@@ -89,6 +89,21 @@ class TcpTurnsTest : public ::testing::Test {
   int begun_ = 0, ended_ = 0;
 };
 
+// Each shard makes room within its part before the bound of all is met.
+TEST(ConnectionsOverTcp, AreAsManyForAllShardsAsTheServerMayHave) {
+  constexpr std::size_t kMost = 1000, kOnTheirWay = 128;
+  ServerOptions options;
+  options.shards = 4;
+  options.tcp.connections_max = kMost;
+  ServerState state(options);
+  std::size_t admitted = 0;
+  while (admitted < 2 * kMost && state.log.admit("192.0.2.1:7", ConnectionLog::Transport::kTcp)) {
+    ++admitted;
+  }
+  EXPECT_GE(admitted, kMost);
+  EXPECT_LE(admitted, kMost + kOnTheirWay);
+}
+
 TEST_F(TcpTurnsTest, IdleConnectionsHaveNoneWhileAnotherOneMakesCalls) {
   constexpr int kCalls = 20;
   start();

@@ -270,8 +270,8 @@ std::optional<Error> TcpSession::failure(bool& was_reset_at_rest) const {
       if (talked_on_) return lost("the peer talked on before it had the answer to its step up");
       if (made_room_) {
         return lost(
-            fmt::format("it made room for another one: there were {}, "
-                        "TcpOptions::connections_max",
+            fmt::format("it made room for another one: its thread had {} connections over TCP, "
+                        "as many as it may have (TcpOptions::connections_max)",
                         options_.connections_max));
       }
       return lost("the server is stopping");
