@@ -266,7 +266,9 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log, Tap& t
 // Raises the limit of descriptors to what connections and open files need, as far as that may be
 // done; files have what is left.
 void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
-  constexpr std::size_t kOthers = 128;  // listeners, and what waits for them
+  // Listeners, and what waits for them; and siwarp's connections that are still or no more in use
+  // (half_open_max and lingering_max of rdma/siwarp/provider.h), which nobody counts.
+  constexpr std::size_t kOthers = 128 + 256 + 256;
   constexpr std::size_t kOfAThread = 8, kOfAWorker = 4, kOfAFile = 3;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;

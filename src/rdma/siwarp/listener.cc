@@ -30,14 +30,14 @@ HalfOpen::HalfOpen(Listener& listener, Shard& shard, TcpSocket socket, std::stri
     : listener_(listener),
       shard_(shard),
       socket_(std::move(socket)),
-      peer_address_(std::move(peer_address)) {
+      peer_address_(std::move(peer_address)),
+      age_(shard_.half_open.insert(shard_.half_open.end(), this)) {
   setup_.reset(new iwarp::MpaSetup(
       iwarp::MpaSetup::responder(shard_.setup_options(false), posix::Reactor::now())));
-  ++shard_.half_open;
 }
 
 HalfOpen::~HalfOpen() {
-  --shard_.half_open;
+  shard_.half_open.erase(age_);
   if (!socket_) return;  // went on as Incoming or Lingering
   shard_.reactor->unwatch(socket_.fd(), *this);
   shard_.give_connection();
@@ -84,6 +84,7 @@ void HalfOpen::handle_deadline() {
 void HalfOpen::evict() {
   ++shard_.setup.evicted;
   ended_ = true;
+  listener_.reap();
 }
 
 Incoming::Incoming(Shard& shard, HalfOpen& half_open)
@@ -189,11 +190,9 @@ void Listener::take(posix::Fd fd, std::string peer_address) {
   }
   shard_.reactor->set_deadline(half_open,
                                posix::Reactor::now() + shard_.options.setup_timeout_responder);
-  // The oldest makes room: honest peers send their Request at once, silent ones grow old.
-  if (shard_.half_open > shard_.options.half_open_max) {
-    half_open_.front()->evict();
-    reap();
-  }
+  // The oldest makes room, whichever listener it is of: honest peers send their Request at once,
+  // silent ones grow old.
+  if (shard_.half_open.size() > shard_.options.half_open_max) shard_.half_open.front()->evict();
 }
 
 Expected<void, Error> Listener::adopt(int descriptor) {

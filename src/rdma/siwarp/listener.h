@@ -40,6 +40,7 @@ class HalfOpen final : public posix::Watched {
   // As accept() said: the socket does not tell it any more once the peer has reset the connection.
   std::string peer_address_;
   std::unique_ptr<iwarp::MpaSetup> setup_;
+  const std::list<HalfOpen*>::iterator age_;  // in Shard::half_open
   bool ended_ = false;
 };
 

@@ -138,7 +138,7 @@ bool valid(const Options& options) {
          options.exposures <= 1U << 19U && options.setup_timeout_initiator > kZero &&
          options.setup_timeout_responder > kZero && options.linger >= kZero &&
          options.segment_size_max <= iwarp::kTaggedPayloadMax && options.connections_max >= 1 &&
-         options.half_open_max >= 1;
+         options.half_open_max >= 1 && options.lingering_max >= 1;
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ struct Options {
   int socket_buffer_size = 2 * 1024 * 1024;  // SO_SNDBUF and SO_RCVBUF; 0: the system's choice
   std::size_t connections_max = 4096;        // established and in set-up
   std::size_t half_open_max = 256;           // accepted connections that are still in set-up
+  std::size_t lingering_max = 256;           // closed ones that drain; the oldest makes room
   std::chrono::microseconds spin{20};        // wait() polls so long before it sleeps; 0: never
   // Messages come in memory of the provider, so that a quiet connection has none; only
   // post_receives() takes Receives then (Capabilities::shares_receives).

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
 
 #include "rdma/siwarp/nodes_for_test.h"
 #include "support/hex.h"
@@ -194,6 +196,48 @@ TEST(SiwarpSetup, TooManyHalfOpenConnectionsGiveWay) {
   nodes.connect(client, server);
 }
 
+TEST(SiwarpSetup, HalfOpenConnectionsOfOneListenerLeaveRoomForAnother) {
+  Options options;
+  options.half_open_max = 2;
+  Nodes nodes({}, options);
+  const auto other = std::move(*nodes.server_provider->listen("127.0.0.1:0"));
+  std::vector<std::unique_ptr<RawPeer>> silent;
+  for (int i = 0; i < 2; ++i) {
+    silent.push_back(RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); }));
+    nodes.pump();
+  }
+  const auto honest = RawPeer::connect(other->address(), [&] { nodes.pump(); });
+  nodes.pump();  // which accepts it before it says anything
+  ASSERT_TRUE(honest->send(raw_mpa_frame(false, {})));
+  EXPECT_TRUE(nodes.pump_until([&] { return other->poll_incoming() != nullptr; }));
+  EXPECT_TRUE(silent[0]->receive_to_end()) << "the oldest has not made room";
+}
+
+std::size_t open_descriptors() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+// They are refused, and closed when they have read why, or when others need their descriptors.
+TEST(SiwarpSetup, PeersThatSaySomethingElseTakeFewDescriptors) {
+  constexpr std::size_t kPeers = 40;
+  Options options;
+  options.lingering_max = 4;
+  Nodes nodes({}, options);
+  const std::size_t before = open_descriptors();
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (std::size_t i = 0; i < kPeers; ++i) {
+    peers.push_back(RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); }));
+    ASSERT_TRUE(peers.back()->send(hex("47")));
+  }
+  ASSERT_TRUE(
+      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).malformed == kPeers; }));
+  EXPECT_LE(open_descriptors(), before + kPeers + options.lingering_max);
+  End client;
+  End server;
+  nodes.connect(client, server);
+}
+
 TEST(SiwarpSetup, TooManyConnectionsAreTurnedAway) {
   Options options;
   options.connections_max = 2;
@@ -267,7 +311,7 @@ TEST(SiwarpSetup, Ipv6WhenThereIsAny) {
 TEST(SiwarpSetup, APeerThatResetItsConnectionBeforeItWasAcceptedKeepsItsAddress) {
   Nodes nodes;
   const auto peer = RawPeer::connect(nodes.listener->address(), {}, "127.0.0.2");
-  ASSERT_TRUE(peer->send(rpcrdma::test::raw_mpa_frame(false, {})));
+  ASSERT_TRUE(peer->send(raw_mpa_frame(false, {})));
   peer->reset();
   std::unique_ptr<rdma::Incoming> incoming;
   ASSERT_TRUE(

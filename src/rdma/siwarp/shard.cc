@@ -35,8 +35,9 @@ Lingering::Lingering(Shard& shard, TcpSocket socket, posix::Watched* before,
   send_rest();
   posix::Reactor& reactor = *shard_.reactor;
   const std::uint32_t events = sent_ < unsent_.size() ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  done_ = before != nullptr ? !reactor.rewatch(socket_.fd(), events, *before, *this)
-                            : !reactor.watch(socket_.fd(), events, *this);
+  const bool is_watched = before != nullptr ? reactor.rewatch(socket_.fd(), events, *before, *this)
+                                            : reactor.watch(socket_.fd(), events, *this);
+  if (!is_watched) finish();
   shard_.reactor->set_deadline(*this, posix::Reactor::now() + shard_.options.linger);
 }
 
@@ -61,7 +62,7 @@ void Lingering::handle_ready(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0 && sent_ < unsent_.size()) {
     send_rest();
     if (sent_ == unsent_.size()) {
-      done_ = !shard_.reactor->rewatch(socket_.fd(), EPOLLIN, *this, *this);
+      if (!shard_.reactor->rewatch(socket_.fd(), EPOLLIN, *this, *this)) finish();
     }
   }
   std::array<std::byte, 16 * 1024> waste;
@@ -70,16 +71,24 @@ void Lingering::handle_ready(std::uint32_t events) {
   for (int i = 0; i < 64 && !done_; ++i) {
     const IoResult result = socket_.receive({&room, 1});
     if (result.kind == IoResult::Kind::kWouldBlock) return;
-    done_ = result.kind != IoResult::Kind::kBytes;
+    if (result.kind != IoResult::Kind::kBytes) finish();
   }
+}
+
+void Lingering::finish() noexcept {
+  done_ = true;
+  shard_.has_lingered = true;
 }
 
 void Shard::linger(TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent) {
   lingering_.push_back(std::make_unique<Lingering>(*this, std::move(socket), before, unsent));
+  // They are not counted as connections. Without a bound of their own, peers that say something
+  // wrong again and again would take the descriptors of all others.
+  if (lingering_.size() > options.lingering_max) lingering_.pop_front();
 }
 
 void Shard::reap() {
-  if (lingering_.empty()) return;
+  if (!std::exchange(has_lingered, false)) return;
   std::erase_if(lingering_, [](const auto& each) { return each->done(); });
 }
 

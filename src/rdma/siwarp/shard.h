@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,6 +25,7 @@
 
 namespace rpcrdma::rdma::siwarp {
 
+class HalfOpen;
 class QueuePair;
 class Shard;
 
@@ -47,11 +50,12 @@ class Lingering final : public posix::Watched {
   Lingering(const Lingering&) = delete;
   Lingering& operator=(const Lingering&) = delete;
   void handle_ready(std::uint32_t events) override;
-  void handle_deadline() override { done_ = true; }
+  void handle_deadline() override { finish(); }
   bool done() const noexcept { return done_; }
 
  private:
   void send_rest();
+  void finish() noexcept;
 
   Shard& shard_;
   TcpSocket socket_;
@@ -100,7 +104,8 @@ class Shard {
   // Ends the sending direction, behind what is `unsent` (copied), and keeps the socket for a while.
   // `before`: in whose name the reactor knows it, null if it does not.
   void linger(TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent = {});
-  void reap();  // closes what has lingered long enough
+  void reap();                // closes what has lingered long enough
+  bool has_lingered = false;  // something has, since the last reap()
 
   iwarp::MpaSetup::Options setup_options(bool initiator) const;
   iwarp::StreamOptions stream_options() const;
@@ -117,7 +122,7 @@ class Shard {
   SetupCounters setup;
   posix::Yielding yielding;
   std::size_t connections = 0;
-  std::size_t half_open = 0;
+  std::list<HalfOpen*> half_open;   // of all listeners, oldest first
   std::vector<QueuePair*> open;     // that carry a stream
   std::vector<QueuePair*> news;     // that may have something to poll since the last progress()
   std::vector<QueuePair*> senders;  // that have more to send than a turn is for
@@ -136,7 +141,7 @@ class Shard {
   std::array<iwarp::CopiedSend, 64> copies{};  // scratch of QueuePair::post()
 
  private:
-  std::vector<std::unique_ptr<Lingering>> lingering_;
+  std::deque<std::unique_ptr<Lingering>> lingering_;  // oldest first
 };
 
 }  // namespace rpcrdma::rdma::siwarp
