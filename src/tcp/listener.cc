@@ -12,15 +12,13 @@
 #include <chrono>
 #include <utility>
 
+#include "posix/accept.h"
+
 namespace rpcrdma::tcp {
 namespace {
 
 constexpr int kBacklog = 1024;
 constexpr std::chrono::milliseconds kExhaustedRest{100};
-
-bool is_exhausted(int error) noexcept {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
 
 // Returns Accepted::peer. `address`: what accept() said.
 std::string name_of(const posix::Address& address, int fd) {
@@ -122,16 +120,17 @@ std::optional<Accepted> Listener::accept() {
     posix::Fd fd(
         ::accept4(socket_.value(), peer.pointer(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
+      is_exhausted_ = false;
       std::string name = name_of(peer, fd.value());
       return Accepted{std::move(fd), std::move(name)};
     }
-    if (is_exhausted(errno)) {
-      ready_ = false;
+    if (posix::is_about_one_connection(errno)) continue;
+    ready_ = false;
+    // No descriptors, or no memory; or another process that has the socket has shut it down.
+    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      if (!std::exchange(is_exhausted_, true)) failure_ = errno;
       reactor_.set_deadline(*this, posix::Reactor::now() + kExhaustedRest);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      ready_ = false;
     }
-    // Anything else is about one connection that is gone already.
   }
   return std::nullopt;
 }

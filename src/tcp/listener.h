@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "posix/address.h"
 #include "posix/fd.h"
@@ -51,6 +52,10 @@ class Listener final : private posix::Watched {
   // system has no more descriptors it rests for a while: the next attempt would fail as well.
   std::optional<Accepted> accept();
 
+  // Returns why accept() has rested since it was last asked, an errno; once, until a connection is
+  // accepted again. Clients wait meanwhile.
+  std::optional<int> poll_failure() noexcept { return std::exchange(failure_, std::nullopt); }
+
   // "ADDR:PORT" with the real port, or the path. Valid as long as *this.
   std::string_view address() const noexcept { return address_; }
 
@@ -68,6 +73,8 @@ class Listener final : private posix::Watched {
   const SocketFile file_;  // goes before the socket: a file without one would be left otherwise
   const std::string address_;
   bool ready_ = false;
+  bool is_exhausted_ = false;  // accept() has failed since it last gave a connection
+  std::optional<int> failure_;
 };
 
 }  // namespace rpcrdma::tcp

@@ -152,12 +152,16 @@ void Listener::handle_ready(std::uint32_t /*events*/) {
     peer.size = sizeof(peer.storage);
     posix::Fd fd(accept4(fd_.value(), peer.pointer(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
+      is_exhausted_ = false;
       fd.move_up(shard_.options.descriptors_from);
       take(std::move(fd), to_string(peer));
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      refusal_ = Error{Errc::kNoResources, errno, "accept"};
+      // Once, until one is accepted again: it is the same clients that wait.
+      if (!std::exchange(is_exhausted_, true)) {
+        refusal_ = Error{Errc::kNoResources, errno, "accept"};
+      }
       shard_.reactor->rewatch(fd_.value(), 0, *this, *this);
       shard_.reactor->set_deadline(*this, posix::Reactor::now() + kExhaustedRest);
       return;

@@ -92,6 +92,7 @@ class Listener final : public rdma::Listener, private posix::Watched {
   std::list<std::unique_ptr<HalfOpen>> half_open_;  // oldest first
   std::deque<std::unique_ptr<Incoming>> incoming_;
   std::optional<Error> refusal_;
+  bool is_exhausted_ = false;  // no descriptor was left for the last one that came
 };
 
 }  // namespace rpcrdma::rdma::siwarp

@@ -294,6 +294,44 @@ TEST(SiwarpSetup, RunningOutOfDescriptorsIsARestAndNotASpin) {
       nodes.pump_until([&] { return setup_counters(*nodes.server_provider).accepted == 2; }));
 }
 
+// It is the same clients that wait, however often the server tries.
+TEST(SiwarpSetup, ALackOfDescriptorsIsReportedOnce) {
+  Nodes nodes;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto is_accepted = [&](std::size_t count) {
+    return nodes.pump_until(
+        [&] { return setup_counters(*nodes.server_provider).accepted == count; });
+  };
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  const auto run_out = [&] {
+    peers.push_back(RawPeer::connect(nodes.listener->address(), {}));  // in the backlog
+    const int lowest_free = dup(0);
+    close(lowest_free);
+    rlimit none = before;
+    none.rlim_cur = static_cast<rlim_t>(lowest_free);
+    return setrlimit(RLIMIT_NOFILE, &none) == 0 &&
+           nodes.pump_until([&] { return nodes.listener->poll_refusal().has_value(); });
+  };
+  // A connection, and a first time, for the sanitizer as above: also the end of a rest is new to
+  // it.
+  peers.push_back(RawPeer::connect(nodes.listener->address(), {}));
+  ASSERT_TRUE(is_accepted(1));
+  ASSERT_TRUE(run_out());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(is_accepted(2));
+  ASSERT_TRUE(run_out());
+  const Instant end = nodes.server_provider->now() + milliseconds(250);
+  bool is_again = false;
+  while (nodes.server_provider->now() < end) {
+    nodes.pump();
+    is_again = is_again || nodes.listener->poll_refusal();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(is_again);
+  EXPECT_TRUE(is_accepted(3));
+}
+
 TEST(SiwarpSetup, Ipv6WhenThereIsAny) {
   Nodes nodes;
   auto listening = nodes.server_provider->listen("[::1]:0");

@@ -1,0 +1,33 @@
+// The outcome of accept(2).
+#ifndef RPCRDMA_POSIX_ACCEPT_H_
+#define RPCRDMA_POSIX_ACCEPT_H_
+
+#include <cerrno>
+
+namespace rpcrdma::posix {
+
+// Returns whether accept() failed for one connection, which is gone, so that the next one can be
+// taken at once. Else the listening socket, or the system, gives none for a while.
+inline bool is_about_one_connection(int error) noexcept {
+  switch (error) {
+    case EINTR:
+    case ECONNABORTED:
+    case EPERM:  // by a rule of the firewall
+    // Linux passes on what the network said of the connection (accept(2)).
+    case ENETDOWN:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace rpcrdma::posix
+
+#endif  // RPCRDMA_POSIX_ACCEPT_H_
