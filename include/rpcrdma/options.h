@@ -177,8 +177,8 @@ struct TcpOptions {
   // The maximum number of these connections, which then count apart from those of
   // ServerOptions::connections_max. A further one replaces a connection that has made no call but
   // NULL, or leaves its replies where they are; of these the one whose last Call came longest ago.
-  // Where there is none, it replaces, once a second, an idle connection of the host that has most,
-  // if its own host has fewer; else it is refused. 0: all connections count together.
+  // Where there is none, it replaces, once a second, one of the host that has most, idle or left in
+  // a record, if its own host has fewer; else it is refused. 0: all connections count together.
   std::size_t connections_max = 0;
   // A connection is closed in order when for this long no Call was in service, none was partly
   // received, and no reply was in transit. 0: never. Stalled transfers are subject to peer_timeout.

@@ -47,12 +47,6 @@ bool is_unix_socket(int fd) noexcept {
   return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
 }
 
-// Returns whether everything that the peer has sent is read, and it has not ended its side.
-bool is_quiet(int fd) noexcept {
-  std::byte next;
-  return ::recv(fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && would_block();
-}
-
 int error_of(int fd) noexcept {
   int error = 0;
   socklen_t size = sizeof(error);
@@ -317,8 +311,21 @@ bool Connection::is_between_records() const noexcept {
          reader_.at_start();
 }
 
-bool Connection::is_peer_quiet() const noexcept {
-  return is_between_records() && !peer_finished_ && is_quiet(socket_.value());
+PeerState Connection::look_at_peer() {
+  if (ended() || peer_finished_) return PeerState::kHasEnded;
+  if (!is_between_records()) return PeerState::kTalks;
+  std::byte next;
+  const ssize_t size = ::recv(socket_.value(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (size > 0) return PeerState::kTalks;
+  if (size < 0 && would_block()) return PeerState::kQuiet;
+  // The system reports an error once only.
+  if (size < 0) end({EndKind::kLost, errno});
+
+  return PeerState::kHasEnded;
+}
+
+void Connection::close() {
+  end({EndKind::kClosed, 0});
 }
 
 std::optional<posix::Fd> Connection::release() {
@@ -380,7 +387,9 @@ void Connection::handle_deadline() {
     late_ = is_over && !reader_.at_start();
     return;
   }
-  if (is_over || outgoing_.is_late(now)) return end({EndKind::kStalled, 0});
+  if (is_over || outgoing_.is_late(now)) {
+    return end({EndKind::kStalled, reader_.starved() ? ENOMEM : 0});
+  }
   if (record_clock_.runs() && record_clock_.deadline() <= now) return end({EndKind::kSlow, 0});
   set_deadline();
 }

@@ -54,7 +54,15 @@ enum class EndKind : std::uint8_t {
 };
 struct End {
   EndKind kind = EndKind::kNone;
-  int code = 0;  // errno of kLost; 0: the peer closed
+  // Errno of kLost; 0: the peer closed. ENOMEM of kStalled: there was no memory for what it sent.
+  int code = 0;
+};
+
+// The peer as the system sees it.
+enum class PeerState : std::uint8_t {
+  kQuiet,     // all that it has sent is read
+  kTalks,     // it has sent something behind the last record, or has begun one
+  kHasEnded,  // it has ended its side, or the connection
 };
 
 // Is notified when the reactor has come to a connection: receive() may return a further message,
@@ -112,6 +120,8 @@ class Connection final : private posix::Watched {
   // is not connected() yet.
   void finish();
   void abort() { end({EndKind::kAborted, 0}); }
+  // Ends it at once, in order. Precondition: nothing is under way, and the peer has ended its side.
+  void close();
   bool ended() const noexcept { return end_.kind != EndKind::kNone; }
   // It has ended, or everything is sent and only the peer's end is missing, which destroying the
   // connection does not wait for.
@@ -119,8 +129,8 @@ class Connection final : private posix::Watched {
   End cause() const noexcept { return end_; }
   // Nothing of a further record has been read, and neither side has ended the connection.
   bool is_between_records() const noexcept;
-  // And nothing that the peer has sent is unread. Asks the system.
-  bool is_peer_quiet() const noexcept;
+  // Asks the system. A connection that the peer has reset has ended behind it, kLost.
+  PeerState look_at_peer();
   bool is_local() const noexcept { return is_local_; }  // over Unix sockets
   // The socket, non-blocking, behind the last record that receive() returned and the last that was
   // sent, for a protocol that both sides go on with. Nothing: the connection has ended, something

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -506,7 +507,69 @@ TEST(ConnectionMemory, ReceivingGoesOnWhenThereIsSomeAgain) {
   EXPECT_EQ(message->bytes().size(), 1000U);
 }
 
+TEST(ConnectionMemory, PeerThatWaitsForItIsNotSaidToStall) {
+  auto reactor = std::move(*posix::Reactor::make());
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  const posix::Fd peer(pair[1]);
+  Tap memory;
+  auto connection = std::move(*Connection::open(*reactor, {posix::Fd(pair[0]), "local"}, memory,
+                                                {.stall_timeout = milliseconds(20)}));
+  const Stream record = record_of(some_bytes(1000));
+  ASSERT_EQ(::send(peer.value(), record.data(), record.size(), 0), 1004);
+  const Instant limit = posix::Reactor::now() + std::chrono::seconds(20);
+  while (!connection->ended() && posix::Reactor::now() < limit) {
+    reactor->dispatch();
+    EXPECT_FALSE(connection->receive().has_value());
+    connection->flush();
+  }
+  EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
+  EXPECT_EQ(connection->cause().code, ENOMEM);
+}
+
+// --- A look at the peer ------------------------------------------------------------------------
+
+TEST_F(ConnectionTest, LookingAtThePeerReadsNothing) {
+  connect();
+  EXPECT_EQ(connection->look_at_peer(), PeerState::kQuiet);
+  const Stream record = record_of(some_bytes(40));
+  say(Bytes(record).first(1));
+  run_until([&] { return connection->look_at_peer() == PeerState::kTalks; });
+  say(Bytes(record).subspan(1));
+  EXPECT_EQ(next_message(), some_bytes(40));
+  EXPECT_EQ(connection->look_at_peer(), PeerState::kQuiet);
+  ASSERT_EQ(::shutdown(peer.value(), SHUT_WR), 0);
+  run_until([&] { return connection->look_at_peer() == PeerState::kHasEnded; });
+  EXPECT_FALSE(connection->ended()) << "it may have an answer to send";
+}
+
+// The system reports a reset to the first who asks.
+TEST_F(ConnectionTest, LookingAtAPeerThatHasResetItEndsTheConnectionWithItsReason) {
+  connect();
+  const linger reset{1, 0};
+  ASSERT_EQ(::setsockopt(peer.value(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+  peer = {};  // the reactor has not seen it when somebody looks
+  const Instant limit = posix::Reactor::now() + std::chrono::seconds(20);
+  while (connection->look_at_peer() == PeerState::kQuiet && posix::Reactor::now() < limit) {
+  }
+  EXPECT_EQ(connection->look_at_peer(), PeerState::kHasEnded);
+  EXPECT_EQ(connection->cause().kind, EndKind::kLost);
+  EXPECT_EQ(connection->cause().code, ECONNRESET);
+}
+
 // --- Listener ----------------------------------------------------------------------------------
+
+// A service manager, or a parent, may have the same socket.
+TEST_F(ConnectionTest, ListenerRestsWhenAnotherHasShutItsSocketDown) {
+  const posix::Fd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::listen(other.value(), 1), 0);
+  auto listener = std::move(*Listener::take_over(*reactor, posix::Fd(::dup(other.value()))));
+  ASSERT_EQ(::shutdown(other.value(), SHUT_RDWR), 0);
+  for (int i = 0; i < 10; ++i) {
+    reactor->dispatch();
+    EXPECT_FALSE(listener->accept().has_value());
+  }
+}
 
 TEST_F(ConnectionTest, ListenerRestsWhileThereAreNoDescriptors) {
   auto listener = std::move(*Listener::open(*reactor, *posix::parse_address("127.0.0.1:0")));
@@ -523,6 +586,8 @@ TEST_F(ConnectionTest, ListenerRestsWhileThereAreNoDescriptors) {
   reactor->arm();
   pollfd fd{reactor->fd(), POLLIN, 0};
   EXPECT_FALSE(refused.has_value());
+  EXPECT_EQ(listener->poll_failure(), EMFILE);
+  EXPECT_EQ(listener->poll_failure(), std::nullopt);
   EXPECT_EQ(::poll(&fd, 1, 0), 0) << "the loop would spin";
   run_until([&] { return listener->accept().has_value(); });
 }

@@ -101,6 +101,38 @@ TEST_F(HostileHost, LeavesIdleConnectionsOverTcpToOthersUntilTheyHaveAsMany) {
   EXPECT_TRUE(is_served(*other[0]));
 }
 
+// Else it would keep all of them by a byte now and then.
+TEST_F(HostileHost, LeavesConnectionsOnWhichItHasBegunARecord) {
+  start(2);
+  std::vector<std::unique_ptr<RawPeer>> first;
+  for (int i = 0; i < 2; ++i) {
+    first.push_back(connect_tcp(kFirstHost));
+    ASSERT_NE(first.back(), nullptr);
+    const tcp::RecordMark mark = tcp::mark_of(100);
+    ASSERT_TRUE(first.back()->send(Message(mark.begin(), mark.begin() + 1)));
+  }
+  const auto other = connect_in_time([this] { return connect_tcp(kOtherHost); });
+  EXPECT_TRUE(first[0]->receive_to_end()) << "its last call came longest ago";
+  EXPECT_EQ(connect_tcp(kOtherHost), nullptr) << "each host has one";
+}
+
+// A client that connects again needs no room beside its old connection.
+TEST_F(HostileHost, ConnectionThatHasEndedIsNoneWhenTheNextOneComes) {
+  start(1);
+  auto first = connect_tcp(kFirstHost);
+  ASSERT_NE(first, nullptr);
+  for (int i = 0; i < 10; ++i) {
+    if (i % 2 == 0) {
+      first->finish();
+    } else {
+      first->reset();
+    }
+    first = connect_tcp(kFirstHost);  // the server has not looked in between
+    ASSERT_NE(first, nullptr) << i;
+  }
+  EXPECT_EQ(refused, 0U);
+}
+
 TEST_F(HostileHost, KeepsConnectionsOverTcpOnWhichCallsAreUnderWay) {
   start(2);
   std::vector<std::unique_ptr<RawPeer>> busy;

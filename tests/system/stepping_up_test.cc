@@ -255,6 +255,23 @@ TEST_F(HostileToStepUp, PeerThatTalksOnBeforeTheAnswerIsClosed) {
   }
 }
 
+TEST_F(HostileToStepUp, PeerThatEndsBeforeTheAnswerIsNotSaidToTalk) {
+  start();
+  for (const bool by_reset : {false, true}) {
+    const auto peer = connect();
+    ASSERT_TRUE(peer->send(call_of(AgreeingService::kLater)));
+    run_until([this] { return !service.held.empty(); });
+    if (by_reset) {
+      peer->reset();
+    } else {
+      peer->finish();
+    }
+    std::exchange(service.held, {}).front()->succeed();
+    run_until([this] { return server->connections() == 0; });
+    EXPECT_EQ(last_cause(), by_reset ? "Connection reset by peer" : "in order");
+  }
+}
+
 TEST_F(HostileToStepUp, PeerThatTalksOnWhileTheServiceThinksIsClosed) {
   start();
   for (const Message& behind : {words({0}), call_of(0), call_of(AgreeingService::kHold)}) {

@@ -116,6 +116,10 @@ void TcpServer::accept_connections(Instant now) {
         break;
       }
     }
+    if (const auto code = listener->poll_failure()) [[unlikely]] {
+      log_.refuse(fmt::format("a client of {}", listener->address()),
+                  no_descriptor({rdma::Errc::kNoResources, *code, "accept"}, listener->address()));
+    }
   }
 }
 
@@ -193,6 +197,9 @@ TcpServer::Link* TcpServer::oldest_of(Is&& is) const {
 std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   const std::size_t count = shared_.peers.count<Link>();
   if (options_.connections_max == 0 || count < options_.connections_max) return std::nullopt;
+  // Some may have ended, and have not had their turn in this round.
+  if (std::exchange(served_at_, now) != now) shared_.peers.serve(now);
+  if (shared_.peers.count<Link>() < options_.connections_max) return std::nullopt;
   Link* leaves = oldest_of([now](const TcpSession& each) { return each.may_make_room(now); });
   if (leaves == nullptr) leaves = spare_for(peer, now);
   if (leaves == nullptr) {
@@ -206,15 +213,20 @@ std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   return std::nullopt;
 }
 
-// Returns the connection that was idle longest of the host that has to leave one; null: there is
-// none.
+// Returns the connection that was idle longest of the host that has to leave one, or one of its
+// that waits for the rest of a record: with a byte of one on each, a host would keep all. Null:
+// there is none.
 TcpServer::Link* TcpServer::spare_for(std::string_view peer, Instant now) {
   const auto host = shares_.host_above(peer);
   if (!host || !spare_pace_.may_take(now)) return nullptr;
-  Link* const spare = oldest_of([&host](const TcpSession& each) {
-    return each.idle_since() && host_of(each.peer_address()) == *host;
-  });
-  return spare != nullptr && spare->session->is_peer_quiet() ? spare : nullptr;
+  const auto is_of_host = [&host](const TcpSession& each) {
+    return host_of(each.peer_address()) == *host;
+  };
+  Link* const idle =
+      oldest_of([&](const TcpSession& each) { return each.idle_since() && is_of_host(each); });
+  if (idle != nullptr && idle->session->look_at_peer() != tcp::PeerState::kTalks) return idle;
+  return oldest_of(
+      [&](const TcpSession& each) { return each.is_left_in_record(now) && is_of_host(each); });
 }
 
 // --- Turns -------------------------------------------------------------------------------------

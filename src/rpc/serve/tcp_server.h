@@ -84,6 +84,7 @@ class TcpServer {
   std::vector<std::unique_ptr<tcp::Listener>> listeners_;
   HostShares shares_;  // of its connections
   SparePace spare_pace_;
+  Instant served_at_{};     // when a lack of room had peers served before their turn
   TransferCounters ended_;  // of sessions that are gone
   // Bytes of the pool in use when a connection found that the rest was not enough.
   std::size_t memory_wanted_at_ = 0;

@@ -135,9 +135,11 @@ void TcpSession::give_up(IncomingCall& call, NoReply why) {
 bool TcpSession::send(IncomingCall& of, std::size_t start, const WrappedResults& wrapped) {
   auto& call = static_cast<TcpCall&>(of);
   if (call.steps_up_) {
-    stepping_up_ = may_step_up();
-    talked_on_ = !stepping_up_ && !draining_;
-    if (!stepping_up_) connection_->abort();
+    const tcp::PeerState peer = connection_->look_at_peer();
+    stepping_up_ = may_step_up() && peer == tcp::PeerState::kQuiet;
+    talked_on_ = !stepping_up_ && !draining_ && peer != tcp::PeerState::kHasEnded;
+    // A peer that has ended its side gets the answer, and nothing more.
+    if (!stepping_up_ && peer != tcp::PeerState::kHasEnded) connection_->abort();
   }
   // Bulk items go where their count words announce them; their fill bytes are in the stream.
   BoundedVector<Bytes, tcp::Connection::kRunsMax> runs;
@@ -208,12 +210,11 @@ MutableBytes TcpSession::borrow(IncomingCall& of, std::size_t size) {
 
 // --- Stepping up, and ends ---------------------------------------------------------------------
 
-// Returns whether the peer waits for the answer, as one must that steps up: bytes behind the Call
-// must not be taken for the set-up of RDMA. Called before the answer goes out, since the set-up may
-// follow it at once.
+// Returns whether no other Call is under way. The peer must wait for the answer, too: bytes behind
+// the Call must not be taken for the set-up of RDMA. Both are looked at before the answer goes out,
+// since the set-up may follow it at once.
 bool TcpSession::may_step_up() const noexcept {
-  return !draining_ && takes_step_ups_ && in_service_ == answered_.size() + 1 &&
-         connection_->is_peer_quiet();
+  return !draining_ && takes_step_ups_ && in_service_ == answered_.size() + 1;
 }
 
 void TcpSession::release_socket() {
@@ -224,8 +225,13 @@ void TcpSession::release_socket() {
 }
 
 void TcpSession::make_room() {
-  made_room_ = true;
-  connection_->abort();
+  const bool has_gone = connection_->look_at_peer() == tcp::PeerState::kHasEnded && is_idle();
+  made_room_ = !has_gone;
+  if (has_gone) {
+    connection_->close();
+  } else {
+    connection_->abort();
+  }
   settle();
 }
 
@@ -260,6 +266,11 @@ std::optional<Error> TcpSession::failure(bool& was_reset_at_rest) const {
           fmt::format("the peer sent a record of more fragments than TcpOptions::fragments_max, {}",
                       options_.fragments_max));
     case tcp::EndKind::kStalled:
+      if (end.code == ENOMEM) {
+        return lost(
+            "there was no memory for its record in time (ServerOptions::memory_max): calls of "
+            "others had it");
+      }
       return lost("the peer neither completed a record nor read its replies in time");
     case tcp::EndKind::kSlow:
       return lost("the peer sent a record too slowly (ServerOptions::pull_timeout, pull_rate_min)");

@@ -88,11 +88,17 @@ class TcpSession final : public ReplyCarrier {
     const bool is_left = connection_->bytes_unsent() > 0 && now - last_call_ >= kLeft;
     return !is_executing && (!serving_.has_served() || is_left);
   }
-  // Ends the connection at once, so that another one has room. Precondition: may_make_room(), or
-  // nothing is under way: idle_since() and is_peer_quiet().
+  // Returns whether it waits for the rest of a record for longer than an honest peer's next bytes
+  // take. The peer repeats the Call, which nobody has seen, over another connection.
+  bool is_left_in_record(Instant now) const noexcept {
+    constexpr std::chrono::seconds kLeft{1};
+    return in_service_ == 0 && !draining_ && !stepping_up_ && !ended() &&
+           !connection_->is_between_records() && now - last_call_ >= kLeft;
+  }
+  // Ends the connection at once, so that another one has room. Precondition: may_make_room(),
+  // is_left_in_record(), or nothing is under way: idle_since(), and the peer does not talk.
   void make_room();
-  // Asks the system whether the peer has sent something that was not read.
-  bool is_peer_quiet() const noexcept { return connection_->is_peer_quiet(); }
+  tcp::PeerState look_at_peer() { return connection_->look_at_peer(); }
   // Returns the socket once the connection has stepped up; the session has ended then.
   std::optional<posix::Fd> take_socket() noexcept { return std::exchange(socket_, std::nullopt); }
 
