@@ -154,7 +154,7 @@ class Mounted {
   CallMaker call_maker_;
   std::string path_;
   nfs3::nfs_fh3 root_;
-  std::uint32_t read_size_ = 1U << 20U, write_size_ = 1U << 20U;
+  std::uint32_t read_size_ = 0, write_size_ = 0;  // by learn_sizes()
 };
 
 }  // namespace nfs

@@ -41,6 +41,15 @@ TEST(TimeHistogram, EstimatesQuantilesInsideOfABucket) {
   EXPECT_LE(times.quantile(1), microseconds(1049));
 }
 
+TEST(TimeHistogram, TakesTimesToBeSpreadEvenlyWithinABucket) {
+  TimeHistogram times;
+  times.counts[3] = 100;
+  const nanoseconds low = TimeHistogram::bound(2), high = TimeHistogram::bound(3);
+  EXPECT_EQ(times.quantile(0), low);
+  EXPECT_EQ(times.quantile(0.25), low + (high - low) / 4);
+  EXPECT_EQ(times.quantile(1), high);
+}
+
 // --- CallMeter ---------------------------------------------------------------------------------
 
 class Numbered final : public Service {

@@ -1,0 +1,162 @@
+// Answers that a server may give and ours does not: fewer bytes than were asked for, and a file
+// that was made without a word about it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "mount3.h"
+#include "nfs/client/copying_for_test.h"
+#include "nfs/exporter.h"
+#include "nfs3.h"
+#include "rpcrdma/server.h"
+
+namespace nfs {
+namespace {
+
+nfs3::fattr3 attributes_of_file(std::size_t size) {
+  nfs3::fattr3 made;
+  made.type = nfs3::ftype3::NF3REG;
+  made.mode = 0644;
+  made.nlink = 1;
+  made.size = size;
+  made.fileid = 2;
+  return made;
+}
+
+class FrugalMount : public mount3::MOUNT_V3_Service {
+ public:
+  void MOUNTPROC3_EXPORT(rpcrdma::Answer<mount3::exports> answer) override {
+    answer.succeed({{"/data", {}}});
+  }
+  void MOUNTPROC3_MNT(rpcrdma::Answer<mount3::mountres3> answer,
+                      mount3::dirpath /*path*/) override {
+    mount3::mountres3 results;
+    results.set_mountinfo().fhandle = {std::byte{1}};
+    answer.succeed(results);
+  }
+};
+
+// Has one file, "file".
+class FrugalServer : public nfs3::NFS_V3_Service {
+ public:
+  static constexpr std::uint32_t kMost = 1000;  // bytes in one answer
+
+  // The limits of the .x file are above those of a server.
+  std::span<const rpcrdma::ProcedureTraits> all_traits() const noexcept override { return {}; }
+  void NFSPROC3_FSINFO(rpcrdma::Answer<nfs3::FSINFO3res> answer,
+                       nfs3::FSINFO3args /*args*/) override {
+    nfs3::FSINFO3res results;
+    nfs3::FSINFO3resok& ok = results.set_resok();
+    ok.rtmax = ok.wtmax = most;
+    ok.rtpref = ok.wtpref = preferred;
+    answer.succeed(results);
+  }
+  void NFSPROC3_GETATTR(rpcrdma::Answer<nfs3::GETATTR3res> answer,
+                        nfs3::GETATTR3args /*args*/) override {
+    nfs3::GETATTR3res results;
+    results.set_resok().obj_attributes = attributes_of_file(content.size());
+    answer.succeed(results);
+  }
+  void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer, nfs3::LOOKUP3args args) override {
+    looked_up = args.what.name;
+    nfs3::LOOKUP3res results;
+    nfs3::LOOKUP3resok& ok = results.set_resok();
+    ok.object = {{std::byte{2}}};
+    ok.obj_attributes.set_attributes(attributes_of_file(content.size()));
+    answer.succeed(results);
+  }
+  void NFSPROC3_READ(rpcrdma::Answer<nfs3::READ3res> answer, nfs3::READ3args args) override {
+    const std::size_t begin = std::min<std::size_t>(args.offset, content.size());
+    const std::string_view part =
+        std::string_view(content).substr(begin, std::min(args.count, kMost));
+    nfs3::READ3res results;
+    nfs3::READ3resok& ok = results.set_resok();
+    ok.count = static_cast<std::uint32_t>(part.size());
+    ok.eof = begin + part.size() == content.size();
+    ok.data = nfs::bytes_of(part);
+    answer.succeed(results);
+  }
+  void NFSPROC3_CREATE(rpcrdma::Answer<nfs3::CREATE3res> answer,
+                       nfs3::CREATE3args /*args*/) override {
+    nfs3::CREATE3res results;
+    results.set_resok();  // neither handle nor attributes
+    answer.succeed(results);
+  }
+
+  std::string content, looked_up;
+  std::uint32_t most = 1U << 20U, preferred = 1U << 20U;
+};
+
+class Frugal : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    rpcrdma::ServerOptions settings;
+    settings.provider.name = "siwarp";
+    Exporter::make_room_in(settings);
+    auto listening = rpcrdma::Server::listen(GetParam() + "://127.0.0.1:0", settings);
+    ASSERT_TRUE(listening) << listening.error().message();
+    server_.emplace(std::move(*listening));
+    ASSERT_TRUE(server_->add(nfs3::NFS_PROGRAM, nfs3::NFS_V3, service_));
+    ASSERT_TRUE(server_->add(mount3::MOUNT_PROGRAM, mount3::MOUNT_V3, mount_));
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  void TearDown() override {
+    mounted_.reset();
+    server_->stop();
+    thread_.join();
+  }
+  Mounted& mounted() {
+    MountOptions options;
+    options.client.provider.name = "siwarp";
+    options.credential.emplace().machine_name = "test";
+    const std::string url = "nfs+" + GetParam() + "://" + std::string(server_->address()) + "/data";
+    auto opened = Mounted::open(parse_nfs_url(url).value(), options);
+    EXPECT_TRUE(opened) << opened.error().message();
+    mounted_ = std::move(*opened);
+    return *mounted_;
+  }
+
+  FrugalServer service_;
+  FrugalMount mount_;
+  std::optional<rpcrdma::Server> server_;
+  std::thread thread_;
+  std::unique_ptr<Mounted> mounted_;
+};
+INSTANTIATE_TEST_SUITE_P(Over, Frugal, testing::Values("rdma", "tcp"),
+                         [](const auto& each) { return each.param; });
+
+TEST_P(Frugal, ReadsOfFewerBytesGoOnWhereTheyEnded) {
+  service_.content = bytes_of(std::size_t{10'500});
+  std::string here = (fs::temp_directory_path() / "nfs-frugal-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(here.data()), nullptr);
+  const auto ended = Copier(mounted(), {.verify = true}).download({"file"}, here + "/copy");
+  EXPECT_EQ(messages(ended), "");
+  EXPECT_TRUE(content_of(here + "/copy") == service_.content);
+  remove_tree(here);
+}
+
+TEST_P(Frugal, FileThatWasMadeWithoutAWordIsLookedUp) {
+  const auto made = mounted().wait_for(mounted_->create(mounted_->root(), "new", 0644));
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_EQ(service_.looked_up, "new");
+  EXPECT_EQ(made->attributes.fileid, 2U);
+}
+
+TEST_P(Frugal, ServerThatPrefersNoSizeIsAskedForItsLargest) {
+  service_.preferred = 0;
+  service_.most = 64U << 10U;
+  EXPECT_EQ(mounted().read_size(), 64U << 10U);
+  EXPECT_EQ(mounted_->write_size(), 64U << 10U);
+}
+
+}  // namespace
+}  // namespace nfs
