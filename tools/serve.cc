@@ -266,10 +266,11 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log, Tap& t
 // Raises the limit of descriptors to what connections and open files need, as far as that may be
 // done; files have what is left.
 void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
-  // Listeners, and what waits for them; and siwarp's connections that are still or no more in use
-  // (half_open_max and lingering_max of rdma/siwarp/provider.h), which nobody counts.
-  constexpr std::size_t kOthers = 128 + 256 + 256;
-  constexpr std::size_t kOfAThread = 8, kOfAWorker = 4, kOfAFile = 3;
+  // Listeners, and what waits for them; and siwarp's connections that are not or no more in use,
+  // which nobody counts (half_open_max, and for each thread lingering_max, of
+  // rdma/siwarp/provider.h).
+  constexpr std::size_t kOthers = 128 + 256;
+  constexpr std::size_t kOfAThread = 8 + 256, kOfAWorker = 4, kOfAFile = 3;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   NfsOptions& nfs = options.nfs;

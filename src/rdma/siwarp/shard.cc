@@ -83,8 +83,12 @@ void Lingering::finish() noexcept {
 void Shard::linger(TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent) {
   lingering_.push_back(std::make_unique<Lingering>(*this, std::move(socket), before, unsent));
   // They are not counted as connections. Without a bound of their own, peers that say something
-  // wrong again and again would take the descriptors of all others.
-  if (lingering_.size() > options.lingering_max) lingering_.pop_front();
+  // wrong again and again would take the descriptors of all others. The oldest goes, but none that
+  // still has something to say as long as there are others.
+  if (lingering_.size() <= options.lingering_max) return;
+  const auto spare =
+      std::ranges::find_if(lingering_, [](const auto& each) { return each->has_sent_all(); });
+  lingering_.erase(spare != lingering_.end() ? spare : lingering_.begin());
 }
 
 void Shard::reap() {

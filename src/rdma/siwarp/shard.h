@@ -52,6 +52,7 @@ class Lingering final : public posix::Watched {
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override { finish(); }
   bool done() const noexcept { return done_; }
+  bool has_sent_all() const noexcept { return sent_ == unsent_.size(); }
 
  private:
   void send_rest();
