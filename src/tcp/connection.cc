@@ -388,7 +388,7 @@ void Connection::handle_deadline() {
     return;
   }
   if (is_over || outgoing_.is_late(now)) {
-    return end({EndKind::kStalled, reader_.starved() ? ENOMEM : 0});
+    return end({EndKind::kStalled, outgoing_.empty() && reader_.starved() ? ENOMEM : 0});
   }
   if (record_clock_.runs() && record_clock_.deadline() <= now) return end({EndKind::kSlow, 0});
   set_deadline();

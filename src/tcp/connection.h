@@ -120,7 +120,7 @@ class Connection final : private posix::Watched {
   // is not connected() yet.
   void finish();
   void abort() { end({EndKind::kAborted, 0}); }
-  // Ends it at once, in order. Precondition: nothing is under way, and the peer has ended its side.
+  // Ends it at once, in order. Precondition: nothing is under way, and either side has ended.
   void close();
   bool ended() const noexcept { return end_.kind != EndKind::kNone; }
   // It has ended, or everything is sent and only the peer's end is missing, which destroying the

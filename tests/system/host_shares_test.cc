@@ -20,9 +20,24 @@ namespace {
 
 constexpr std::string_view kFirstHost = "127.0.0.1", kOtherHost = "127.0.0.2";
 
+// Has the server listen at further addresses with each call.
+class ListeningService final : public Service {
+ public:
+  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+    static constexpr ProcedureTraits kAny{};
+    return &kAny;
+  }
+  void call(CallContext& context) override {
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(server->add_listener("tcp://127.0.0.1:0"));
+    context.succeed();
+  }
+
+  Server* server = nullptr;
+};
+
 class HostileHost : public ::testing::Test {
  protected:
-  void start(std::size_t connections_max) {
+  void start(std::size_t connections_max, Service* other = nullptr) {
     ServerOptions options;
     options.provider.name = "siwarp";
     options.connections_max = options.tcp.connections_max = connections_max;
@@ -32,7 +47,8 @@ class HostileHost : public ::testing::Test {
     };
     server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", options)));
     tcp_address = server->add_listener("tcp://127.0.0.1:0").value();
-    ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
+    Service& of_calls = other != nullptr ? *other : service;
+    ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, of_calls));
   }
   ~HostileHost() override {
     for (CallContext* context : service.held) context->succeed();
@@ -114,6 +130,44 @@ TEST_F(HostileHost, LeavesConnectionsOnWhichItHasBegunARecord) {
   const auto other = connect_in_time([this] { return connect_tcp(kOtherHost); });
   EXPECT_TRUE(first[0]->receive_to_end()) << "its last call came longest ago";
   EXPECT_EQ(connect_tcp(kOtherHost), nullptr) << "each host has one";
+}
+
+// However long it was quiet before: its bytes may be on their way.
+TEST_F(HostileHost, KeepsConnectionsOnWhichARecordHasJustBegun) {
+  start(2);
+  std::vector<std::unique_ptr<RawPeer>> first;
+  for (int i = 0; i < 2; ++i) {
+    first.push_back(connect_tcp(kFirstHost));
+    ASSERT_NE(first.back(), nullptr);
+  }
+  const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(1100);
+  EXPECT_TRUE(first[0]->pump_until([&] { return std::chrono::steady_clock::now() >= later; }));
+  const Message call = raw_call(1, TestService::kGarbage);
+  const tcp::RecordMark mark = tcp::mark_of(call.size());
+  for (const auto& each : first) {
+    ASSERT_TRUE(each->send(Message(mark.begin(), mark.end())));
+  }
+  EXPECT_EQ(connect_tcp(kOtherHost), nullptr);
+  EXPECT_EQ(ended, 0U);
+  for (const auto& each : first) {
+    ASSERT_TRUE(each->send(call));
+    EXPECT_EQ(each->receive(28).size(), 28U);
+  }
+}
+
+// Where there is no room, calls have their turn while the listeners are looked at.
+TEST_F(HostileHost, ServiceMayAddListenersWhileThereIsNoRoom) {
+  ListeningService listening;
+  start(1, &listening);
+  listening.server = &*server;
+  const auto first = connect(tcp_address, kFirstHost);
+  ASSERT_TRUE(is_served(*first));
+  const Message call = raw_call(2, TestService::kGarbage);
+  const tcp::RecordMark mark = tcp::mark_of(call.size());
+  ASSERT_TRUE(first->send(join({Message(mark.begin(), mark.end()), call})));
+  const auto second = connect(tcp_address, kFirstHost);
+  EXPECT_TRUE(second->receive_to_end()) << "it is refused";
+  EXPECT_EQ(first->receive(28).size(), 28U);
 }
 
 // A client that connects again needs no room beside its old connection.

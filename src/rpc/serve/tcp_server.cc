@@ -107,18 +107,20 @@ Expected<std::string, Error> TcpServer::listen(posix::Fd socket) {
 }
 
 void TcpServer::accept_connections(Instant now) {
-  for (const auto& listener : listeners_) {
+  // By number: a service that has its turn when there is no room may add a listener.
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    tcp::Listener& listener = *listeners_[i];
     int left = kAcceptsPerRound;
-    for (auto socket = listener->accept(); socket; socket = listener->accept()) {
+    for (auto socket = listener.accept(); socket; socket = listener.accept()) {
       deal(std::move(*socket), now);
       if (--left == 0) {
         shared_.loop.wake();
         break;
       }
     }
-    if (const auto code = listener->poll_failure()) [[unlikely]] {
-      log_.refuse(fmt::format("a client of {}", listener->address()),
-                  no_descriptor({rdma::Errc::kNoResources, *code, "accept"}, listener->address()));
+    if (const auto code = listener.poll_failure()) [[unlikely]] {
+      log_.refuse(fmt::format("a client of {}", listener.address()),
+                  no_descriptor({rdma::Errc::kNoResources, *code, "accept"}, listener.address()));
     }
   }
 }
@@ -225,8 +227,10 @@ TcpServer::Link* TcpServer::spare_for(std::string_view peer, Instant now) {
   Link* const idle =
       oldest_of([&](const TcpSession& each) { return each.idle_since() && is_of_host(each); });
   if (idle != nullptr && idle->session->look_at_peer() != tcp::PeerState::kTalks) return idle;
-  return oldest_of(
-      [&](const TcpSession& each) { return each.is_left_in_record(now) && is_of_host(each); });
+  const std::uint32_t rate = shared_.state.options.pull_rate_min;
+  return oldest_of([&](const TcpSession& each) {
+    return each.is_left_in_record(now, rate) && is_of_host(each);
+  });
 }
 
 // --- Turns -------------------------------------------------------------------------------------

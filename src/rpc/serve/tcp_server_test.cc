@@ -89,6 +89,25 @@ class TcpTurnsTest : public ::testing::Test {
   int begun_ = 0, ended_ = 0;
 };
 
+TEST(RestOfRecord, IsLeftWhenItsBytesComeMoreSlowlyThanTheyMust) {
+  constexpr std::uint32_t kRate = 1000;
+  const Instant begin = Instant(std::chrono::hours(1));
+  const auto at = [&](int ms) { return begin + std::chrono::milliseconds(ms); };
+  RestOfRecord rest;
+  EXPECT_FALSE(rest.is_left(begin, kRate)) << "there is none";
+  rest.note(begin, true, false, 100);
+  EXPECT_FALSE(rest.is_left(at(999), kRate));
+  EXPECT_TRUE(rest.is_left(at(1000), kRate));
+  rest.note(at(900), true, false, 600);  // 500 bytes, for which there is half a second
+  EXPECT_FALSE(rest.is_left(at(1499), kRate));
+  EXPECT_TRUE(rest.is_left(at(1500), kRate));
+  EXPECT_TRUE(rest.is_left(at(1000), 0));
+  rest.note(at(1400), true, true, 700);  // another one
+  EXPECT_FALSE(rest.is_left(at(2399), kRate));
+  rest.note(at(1600), false, false, 800);
+  EXPECT_FALSE(rest.is_left(at(9000), kRate));
+}
+
 // Each shard makes room within its part before the bound of all is met.
 TEST(ConnectionsOverTcp, AreAsManyForAllShardsAsTheServerMayHave) {
   constexpr std::size_t kMost = 1000, kOnTheirWay = 128;

@@ -71,6 +71,11 @@ bool TcpSession::progress(Instant now) noexcept {
   if (stepping_up_) release_socket();
   if (calls_ended_ + in_service_ != calls_before) last_call_ = now;
   if (!was_idle || !is_idle() || last_call_ == now) busy_until_ = now;
+  // A record for which there is no memory is not the peer's to complete.
+  const bool awaits_rest = in_service_ == 0 && !draining_ && !stepping_up_ &&
+                           !connection_->closing() && !connection_->is_between_records() &&
+                           !connection_->starved();
+  rest_.note(now, awaits_rest, last_call_ == now, connection_->bytes_received());
   // The connection may have ended before this turn, when its socket had news.
   if (!ended()) {
     is_at_rest_ = is_idle();
@@ -225,7 +230,8 @@ void TcpSession::release_socket() {
 }
 
 void TcpSession::make_room() {
-  const bool has_gone = connection_->look_at_peer() == tcp::PeerState::kHasEnded && is_idle();
+  const bool has_gone = connection_->closing() ||
+                        (connection_->look_at_peer() == tcp::PeerState::kHasEnded && is_idle());
   made_room_ = !has_gone;
   if (has_gone) {
     connection_->close();

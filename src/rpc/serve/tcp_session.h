@@ -19,6 +19,7 @@
 #include "oncrpc/registry.h"
 #include "rpc/serve/incoming_call.h"
 #include "rpc/serve/reply_carrier.h"
+#include "rpc/serve/rest_of_record.h"
 #include "rpc/serve/serving.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
@@ -88,12 +89,10 @@ class TcpSession final : public ReplyCarrier {
     const bool is_left = connection_->bytes_unsent() > 0 && now - last_call_ >= kLeft;
     return !is_executing && (!serving_.has_served() || is_left);
   }
-  // Returns whether it waits for the rest of a record for longer than an honest peer's next bytes
-  // take. The peer repeats the Call, which nobody has seen, over another connection.
-  bool is_left_in_record(Instant now) const noexcept {
-    constexpr std::chrono::seconds kLeft{1};
-    return in_service_ == 0 && !draining_ && !stepping_up_ && !ended() &&
-           !connection_->is_between_records() && now - last_call_ >= kLeft;
+  // Returns whether the peer has left a record incomplete (rest_of_record.h). It repeats the Call,
+  // which nobody has seen, over another connection.
+  bool is_left_in_record(Instant now, std::uint32_t rate_min) const noexcept {
+    return !ended() && rest_.is_left(now, rate_min);
   }
   // Ends the connection at once, so that another one has room. Precondition: may_make_room(),
   // is_left_in_record(), or nothing is under way: idle_since(), and the peer does not talk.
@@ -167,6 +166,7 @@ class TcpSession final : public ReplyCarrier {
   std::optional<posix::Fd> socket_;  // released, for take_socket()
   Instant last_call_;
   Instant busy_until_;  // when something was seen to be under way last
+  RestOfRecord rest_;
 };
 
 }  // namespace rpcrdma::rpc
