@@ -719,6 +719,12 @@ TEST_F(ExposedReplies, MemoryThatCannotBeExposedIsErrChunk) {
   const auto ended = server.take_event<CallDone>();
   ASSERT_TRUE(ended);
   EXPECT_FALSE(ended->replied);
+  // It counts as exposed no more, and once only: as many as before may be.
+  for (std::uint32_t xid = 2; xid <= 4; ++xid) answer_large(call(xid));
+  server.expose_all();
+  EXPECT_EQ(sent().header.xid, Xid{2});
+  EXPECT_EQ(sent().header.xid, Xid{3});
+  EXPECT_FALSE(server.take_action<Expose>());
 }
 
 TEST_F(ExposedReplies, EndOfTheConnectionGivesAllMemoryBack) {
