@@ -200,9 +200,20 @@ class RpcbindTest(unittest.TestCase):
         call = struct.pack(">10I", 1, 0, 2, 100000, 2, 1, 0, 0, 0, 0) + struct.pack(">4I", 100021, 4, socket.IPPROTO_TCP, port)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
             asking.bind(("127.0.0.1", 1023))  # one of root's
-            asking.settimeout(BOUND_S)
-            asking.sendto(call, ("127.0.0.1", 111))
-            reply = asking.recv(100)
+            asking.connect(("127.0.0.1", 111))
+            asking.settimeout(1)
+            reply = None
+
+            def is_answered():
+                nonlocal reply
+                try:  # rpcbind may not have this socket yet, and datagrams get lost
+                    asking.send(call)
+                    reply = asking.recv(100)
+                except (TimeoutError, ConnectionRefusedError):
+                    return False
+                return True
+
+            wait_until(is_answered, "the answer of rpcbind")
         assert reply == struct.pack(">7I", 1, 1, 0, 0, 0, 0, 1), reply
 
     def test_lock_manager_and_nfs_server_of_this_machine_stay(self):
