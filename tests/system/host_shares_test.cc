@@ -144,10 +144,15 @@ TEST_F(HostileHost, KeepsConnectionsOnWhichARecordHasJustBegun) {
   EXPECT_TRUE(first[0]->pump_until([&] { return std::chrono::steady_clock::now() >= later; }));
   const Message call = raw_call(1, TestService::kGarbage);
   const tcp::RecordMark mark = tcp::mark_of(call.size());
+  const auto begun = std::chrono::steady_clock::now();
   for (const auto& each : first) {
     ASSERT_TRUE(each->send(Message(mark.begin(), mark.end())));
   }
-  EXPECT_EQ(connect_tcp(kOtherHost), nullptr);
+  const auto other = connect_tcp(kOtherHost);
+  if (std::chrono::steady_clock::now() - begun >= std::chrono::seconds(1)) {
+    GTEST_SKIP() << "the machine stood still for a second, for which a record may be left";
+  }
+  EXPECT_EQ(other, nullptr);
   EXPECT_EQ(ended, 0U);
   for (const auto& each : first) {
     ASSERT_TRUE(each->send(call));
