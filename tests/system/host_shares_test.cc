@@ -134,30 +134,36 @@ TEST_F(HostileHost, LeavesConnectionsOnWhichItHasBegunARecord) {
 
 // However long it was quiet before: its bytes may be on their way.
 TEST_F(HostileHost, KeepsConnectionsOnWhichARecordHasJustBegun) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kLeft{1};  // for longer a record may not be left
   start(2);
-  std::vector<std::unique_ptr<RawPeer>> first;
-  for (int i = 0; i < 2; ++i) {
-    first.push_back(connect_tcp(kFirstHost));
-    ASSERT_NE(first.back(), nullptr);
-  }
-  const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(1100);
-  EXPECT_TRUE(first[0]->pump_until([&] { return std::chrono::steady_clock::now() >= later; }));
   const Message call = raw_call(1, TestService::kGarbage);
   const tcp::RecordMark mark = tcp::mark_of(call.size());
-  const auto begun = std::chrono::steady_clock::now();
-  for (const auto& each : first) {
-    ASSERT_TRUE(each->send(Message(mark.begin(), mark.end())));
+  // On a machine that stands still for as long, the attempt shows nothing.
+  bool is_in_time = false;
+  for (int attempts = 0; attempts < 10 && !is_in_time; ++attempts) {
+    std::vector<std::unique_ptr<RawPeer>> first;
+    for (int i = 0; i < 2; ++i) {
+      first.push_back(connect_in_time([this] { return connect_tcp(kFirstHost); }));
+    }
+    const Clock::time_point quiet_until = Clock::now() + kLeft + std::chrono::milliseconds(100);
+    ASSERT_TRUE(first[0]->pump_until([&] { return Clock::now() >= quiet_until; }));
+    const std::size_t ended_before = ended;
+    const Clock::time_point begun = Clock::now();
+    for (const auto& each : first) {
+      ASSERT_TRUE(each->send(Message(mark.begin(), mark.end())));
+    }
+    const auto other = connect_tcp(kOtherHost);
+    is_in_time = Clock::now() - begun < kLeft;
+    if (!is_in_time) continue;
+    EXPECT_EQ(other, nullptr);
+    EXPECT_EQ(ended, ended_before);
+    for (const auto& each : first) {
+      ASSERT_TRUE(each->send(call));
+      EXPECT_EQ(each->receive(28).size(), 28U);
+    }
   }
-  const auto other = connect_tcp(kOtherHost);
-  if (std::chrono::steady_clock::now() - begun >= std::chrono::seconds(1)) {
-    GTEST_SKIP() << "the machine stood still for a second, for which a record may be left";
-  }
-  EXPECT_EQ(other, nullptr);
-  EXPECT_EQ(ended, 0U);
-  for (const auto& each : first) {
-    ASSERT_TRUE(each->send(call));
-    EXPECT_EQ(each->receive(28).size(), 28U);
-  }
+  EXPECT_TRUE(is_in_time) << "the machine stood still each time";
 }
 
 // Where there is no room, calls have their turn while the listeners are looked at.
