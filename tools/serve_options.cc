@@ -85,8 +85,8 @@ void NfsOptions::add_to(Command& command) {
        "(default: 2049, or none if that is taken)"},
       {"--nfs-workers",
        &workers,
-       "threads that work with files, and wait for disks; of an export on CephFS, as many for "
-       "looks, changes and data each",
+       "threads of each export that work with files, and wait for disks, on behalf of one host, at "
+       "most; on CephFS, as many for looks, changes and data each",
        {.range = {1, 1024}}},
       {"--open-files",
        &open_files_max,

@@ -134,6 +134,10 @@ bool AddressRange::contains(std::string_view peer) const {
   return true;
 }
 
+std::uint64_t number_of_host(std::string_view peer) noexcept {
+  return std::hash<std::string_view>()(peer.substr(0, peer.rfind(':')));
+}
+
 std::vector<std::string> addresses_of_host(const std::string& name) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;

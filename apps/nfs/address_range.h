@@ -34,6 +34,9 @@ class AddressRange {
   bool is_any_ = false;                     // also what is no address
 };
 
+// Returns a number for the host of a peer, which is the same for all its ports. `peer` as above.
+std::uint64_t number_of_host(std::string_view peer) noexcept;
+
 // Returns the addresses of a machine, as texts; none: its name does not resolve.
 using HostLookup = std::function<std::vector<std::string>(const std::string& name)>;
 // Asks the system, which looks into /etc/hosts and asks DNS, say. It waits for the answer.

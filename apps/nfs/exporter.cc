@@ -47,12 +47,11 @@ Exporter::Exporter(const HandleKey& key, ExporterOptions options)
 Exporter::~Exporter() = default;
 
 bool Exporter::stop() noexcept {
-  using Clock = std::chrono::steady_clock;
-  // A disk that takes longer than a minute hangs. Clusters that are gone are not waited for.
-  constexpr std::chrono::seconds kPatience{5};
-  bool all = workers_->stop(Clock::now() + std::chrono::minutes(1));
-  const Clock::time_point until = Clock::now() + kPatience;  // for all exports together
-  for (const ServedExport* each : table_.opened()) all = each->files->stop(until) && all;
+  const auto now = std::chrono::steady_clock::now();
+  bool all = true;
+  for (const ServedExport* each : table_.opened()) {
+    all = each->files->stop(now + each->files->patience_at_end()) && all;
+  }
   return all;
 }
 
@@ -62,13 +61,15 @@ Exporter::OpenedFiles Exporter::open_here(const ServedExport& served, std::size_
   posix::Options settings;
   settings.fsid = export_id(served.made.name, {});
   settings.open_files_max = open_files_max(options, exports);
+  settings.workers = options.workers;
+  settings.waiting_max = options.waiting_max;
+  settings.patience = options.patience;
   settings.is_async = options.is_async && !served.made.is_sync;
   settings.handles = options.handles;
   settings.inform = named(options.inform, served.made.name);
   settings.table_path = state_path(options.key_path, settings.fsid, "handles-{:08x}.db");
   std::string why_table;
-  auto files =
-      posix::open_directory(served.made.directory, settings, served.handles, *workers_, why_table);
+  auto files = posix::open_directory(served.made.directory, settings, served.handles, why_table);
   if (!why_table.empty()) {
     notes.push_back(fmt::format(
         "{}: {}; so file locations are kept in {}, and what is moved on this machine itself is "
@@ -105,12 +106,11 @@ rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(Exporte
   auto key = options.key_path.empty() ? HandleKey::random() : HandleKey::load(options.key_path);
   if (!key) return Unexpected<std::string>(key.error());
   std::unique_ptr<Exporter> made(new Exporter(*key, std::move(options)));
-  made->workers_ = posix::make_workers(made->options_.workers, made->options_.waiting_max);
   auto notes = made->set_exports(std::exchange(made->options_.exports, {}));
   if (!notes) return Unexpected<std::string>(std::move(notes.error()));
   made->notes_ = std::move(*notes);
-  // The threads end before what they work for.
-  made->workers_->every(kPeriodOfChores, [&table = made->table_] {
+  made->chores_ = std::make_unique<Workers>(Workers::Settings{});
+  made->chores_->every(kPeriodOfChores, [&table = made->table_] {
     for (const ServedExport* each : table.opened()) each->files->do_chores();
   });
   return made;

@@ -9,6 +9,7 @@
 #ifndef RPCRDMA_NFS_EXPORTER_H_
 #define RPCRDMA_NFS_EXPORTER_H_
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -28,6 +29,7 @@
 #include "rpcrdma/server.h"
 
 namespace nfs {
+class Workers;
 
 struct ExporterOptions {
   std::vector<Export> exports;
@@ -39,8 +41,12 @@ struct ExporterOptions {
   std::string key_path{};
   // Tables of handles, where they are needed, are files beside the key; without it, in memory.
   posix::HandleKind handles = posix::HandleKind::kAny;
-  std::size_t workers = 16;        // threads that wait for disks
+  // Threads that wait for the disks of an export on behalf of a host, at most. Four times as many
+  // wait for all hosts: an export that hangs takes none of another's, and a host none of others.
+  std::size_t workers = 16;
   std::size_t waiting_max = 4096;  // calls that wait for one of them; with more, clients ask again
+  // Clients whose calls have waited so long for a thread ask again as well. CephFS: ten seconds.
+  std::chrono::seconds patience{10};
   std::size_t open_files_max = 1024;  // kept open beyond the calls that use them, of all exports
   bool is_async = false;              // changes of names are answered before they are on the disk
   // Told, from any thread, what happens later that whoever runs it should know. May be empty.
@@ -105,7 +111,7 @@ class Exporter {
   NfsService nfs_;
   MountService mount_;
   LockService locks_;
-  std::unique_ptr<Workers> workers_;  // last: its threads use the rest
+  std::unique_ptr<Workers> chores_;  // a thread, which waits for nothing; last: it uses the rest
 };
 
 }  // namespace nfs

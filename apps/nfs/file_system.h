@@ -60,6 +60,7 @@ struct Request {
   typename Procedure::Args args{};  // handles are the back end's own; those in results are sealed
   rpcrdma::MutableBytes into{};     // Procedure::memory_size() bytes; the results view them
   Done<Results> done{};
+  std::uint64_t host = 0;  // number_of_host() of the caller: hosts wait for threads in turns
 };
 template <std::uint32_t kNumber>
 using RequestOf = Request<Procedure<kNumber>>;
@@ -87,16 +88,19 @@ class FileSystem : public Operations<kLastProcedure> {
   // the back end cannot be destroyed; the process can leave by _exit(2), and loses nothing that was
   // answered.
   virtual bool stop(std::chrono::steady_clock::time_point /*until*/) noexcept { return true; }
+  // Returns how long stop() is worth waiting for. A cluster that is gone is not.
+  virtual std::chrono::seconds patience_at_end() const noexcept { return std::chrono::seconds(5); }
 
-  // Asks the storage itself, so that an answer proves that it is reachable at this moment. For
-  // storage of this machine, the attributes of the export's directory prove that.
+  // Asks the storage itself, so that an answer proves that it is reachable at this moment, by the
+  // attributes of the export's directory.
   virtual void check(Done<nfs3::GETATTR3res> done) {
     RequestOf<nfs3::NFSPROC3_GETATTR> request{.done = std::move(done)};
     request.args.object.data = root();
     start(std::move(request));
   }
 
-  // Called about once a second, on any thread: begins what has to be done though no call comes.
+  // Called about once a second, on a thread that is not the back end's: begins what has to be done
+  // though no call comes, and ends calls that have waited too long for storage that hangs.
   virtual void do_chores() {}
 
   // Changes how many files stay open beyond the calls that use them. From any thread; closes

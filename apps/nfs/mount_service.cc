@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -77,6 +78,7 @@ class Walk {
         served_(served),
         key_(key),
         report_(report),
+        host_(number_of_host(answer_.context().peer_address())),
         asked_(asked),
         path_(path) {
     here_.data = served_.files->root();
@@ -94,17 +96,17 @@ class Walk {
       // The directory has to be there, and to be one.
       self.served_.files->start(RequestOf<nfs3::NFSPROC3_GETATTR>{
           .args = {self.here_},
-          .done = [walk = std::move(walk)](nfs3::GETATTR3res results) mutable {
-            walk->end(results);
-          }});
+          .done = [walk =
+                       std::move(walk)](nfs3::GETATTR3res results) mutable { walk->end(results); },
+          .host = self.host_});
       return;
     }
     // The server looks up as itself: a handle gives nobody a right.
     self.served_.files->start(RequestOf<nfs3::NFSPROC3_LOOKUP>{
         .args = {{self.here_, name}},
-        .done = [walk = std::move(walk)](nfs3::LOOKUP3res results) mutable {
-          enter(std::move(walk), results);
-        }});
+        .done = [walk = std::move(walk)](
+                    nfs3::LOOKUP3res results) mutable { enter(std::move(walk), results); },
+        .host = self.host_});
   }
 
  private:
@@ -126,11 +128,13 @@ class Walk {
     self.served_.files->start(RequestOf<nfs3::NFSPROC3_READLINK>{
         .args = {std::move(inner)},
         .into = self.text_,
-        .done = [walk = std::move(walk)](const nfs3::READLINK3res& link) mutable {
-          if (link.resok() == nullptr) return walk->refuse(status_of(link.status()));
-          walk->follow(std::string(link.resok()->data));
-          go_on(std::move(walk));
-        }});
+        .done =
+            [walk = std::move(walk)](const nfs3::READLINK3res& link) mutable {
+              if (link.resok() == nullptr) return walk->refuse(status_of(link.status()));
+              walk->follow(std::string(link.resok()->data));
+              go_on(std::move(walk));
+            },
+        .host = self.host_});
   }
 
   // Returns the next component; empty: there is none, or error_ says why the walk ends.
@@ -195,6 +199,7 @@ class Walk {
   ServedExport& served_;
   const HandleKey& key_;
   const ReportEvent& report_;
+  const std::uint64_t host_;
   const std::string asked_;
   std::string path_;
   std::vector<int> flavors_;  // of its calls (RFC 2623 §2.7)

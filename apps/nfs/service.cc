@@ -147,6 +147,7 @@ void NfsService::serve(rpcrdma::Answer<typename Procedure<kNumber>::Results> ans
   }
   if constexpr (requires { P::limit_room(args); }) has_room = answer.reserve(P::limit_room(args));
   if (!has_room) return refuse(nfsstat3::NFS3ERR_JUKEBOX);
+  const std::uint64_t host = number_of_host(answer.context().peer_address());
   target.served->files->start(Request<P>{
       std::move(target.caller), std::move(args), into,
       [this, served = target.served, answer = std::move(answer)](Results results) mutable {
@@ -156,7 +157,8 @@ void NfsService::serve(rpcrdma::Answer<typename Procedure<kNumber>::Results> ans
           if (report_) report_failure(answer.context(), *served, results.status());
         }
         answer.succeed(results);
-      }});
+      },
+      host});
 }
 
 template <std::uint32_t... kIndices>

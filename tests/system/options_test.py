@@ -272,10 +272,20 @@ class ServeOptions(OptionsFixture):
             server.stop()
 
     def test_workers_of_nfs_are_threads(self):
-        for options, are_there in ((("--nfs-workers", "50"), True), ((), False)):
-            server, urls = self.serve_both(*options)
-            self.ok("ls", urls["nfs+rdma"])
-            self.assertEqual(len(os.listdir(f"/proc/{server.process.pid}/task")) > 50, are_there)
+        tree = self.root / "many"
+        tree.mkdir()
+        for i in range(60):
+            (tree / str(i)).write_bytes(b"x" * 10000)
+        started = {}
+        for workers in ("1", "50"):
+            server, urls = self.serve_both("--nfs-workers", workers)
+            tasks = f"/proc/{server.process.pid}/task"
+            before = len(os.listdir(tasks))
+            self.ok("cp", "-r", tree, urls["nfs+rdma"] + f"/copy{workers}")
+            started[workers] = len(os.listdir(tasks)) - before
+        self.assertEqual(started["1"], 1)
+        self.assertGreater(started["50"], 1)
+        self.assertLessEqual(started["50"], 50)
 
     def test_handles_of_a_table_are_beside_the_key(self):
         server, _ = self.serve_both("--handles", "table")

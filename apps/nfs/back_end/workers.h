@@ -5,34 +5,36 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "nfs/back_end/job_queue.h"
+
 namespace nfs {
 
-// One piece of work. It is destroyed after it was run, or with the pool.
-class Job {
- public:
-  virtual ~Job() = default;
-  virtual void run() = 0;
+// A pool has threads for so many hosts that use all of theirs.
+inline constexpr std::size_t kHostsAtATime = 4;
 
- private:
-  friend class Workers;
-  std::unique_ptr<Job> next_;
-  std::chrono::steady_clock::time_point queued_at_{};
-};
-
+// A host has a part of the threads at most, so that others find one however long its jobs take.
+//
+// The pool hangs while none of its jobs has ended, and none has begun, for as long as its patience
+// lasts: the storage behind it does not answer. Jobs that wait for it keep memory that other exports
+// need, so that they are turned away, and clients ask again.
 class Workers {
  public:
+  using Clock = JobQueue::Clock;
+
   struct Settings {
-    std::size_t threads = 1;
+    std::size_t threads = 1;          // at most; each is started when a job finds the others busy
+    std::size_t threads_of_host = 1;  // jobs of one host run at a time, at most
     std::size_t queue_max = 1;
-    // When the first one in the queue has waited longer than this, no more are taken.
-    std::chrono::seconds patience = std::chrono::hours(24);
+    std::chrono::seconds patience{10};
     void (*begin)() noexcept = nullptr;  // runs first on each thread
+    Clock::time_point (*now)() noexcept = &Clock::now;
   };
 
   explicit Workers(const Settings& settings);
@@ -42,20 +44,30 @@ class Workers {
 
   // Does what is queued, and ends the threads. Nothing is taken any more. False: some are not done
   // at that time, and go on; the pool cannot be destroyed before they are.
-  bool stop(std::chrono::steady_clock::time_point until) noexcept;
-  // Null: it was taken. Else it comes back: the queue is full, or hangs.
-  std::unique_ptr<Job> submit(std::unique_ptr<Job> job);
+  bool stop(Clock::time_point until) noexcept;
+  // Runs the job on a thread, or turns it away at once. `host` names where it comes from: hosts
+  // take turns, and while the queue is full the one that has most of it makes room.
+  void submit(std::unique_ptr<Job> job, std::uint64_t host = 0);
+  // Turns away what has waited for longer than the patience. Call once a second or so, on a thread
+  // that is not the pool's.
+  void turn_late_away();
   // Calls `tick` once in a period, on one of the threads, until the pool stops; later where all of
   // them are busy. It does not wait, and may submit what does. Call once.
   void every(std::chrono::milliseconds period, std::function<void()> tick);
 
  private:
-  using Clock = std::chrono::steady_clock;
   void run();
   // Waits until there is a job, or none will come; ticks meanwhile. One of the threads that wait
   // keeps the time, so that a tick wakes no more than that.
   void wait_for_work(std::unique_lock<std::mutex>& lock);
   bool may_tick() const noexcept { return tick_ != nullptr && !is_ticking_ && !stopping_; }
+  // Starts a thread if one of so many jobs would wait for it, and there may be more.
+  void start_for(std::size_t jobs);
+  // Returns whether a job of the host would wait, and for what does not go on.
+  bool hangs_for(std::uint64_t host) const noexcept;
+  // Adds the job. Returns what is turned away in its place: itself, or one of another host; null:
+  // nothing is.
+  std::unique_ptr<Job> add(std::unique_ptr<Job> job, std::uint64_t host);
 
   const Settings settings_;
   std::mutex mutex_;
@@ -63,11 +75,11 @@ class Workers {
   std::condition_variable clock_;  // of the one that does
   std::condition_variable ended_;
   // Guarded by mutex_.
-  std::unique_ptr<Job> first_;
-  Job* last_ = nullptr;
-  std::size_t queued_ = 0;
-  std::size_t running_ = 0;  // threads
-  std::size_t waiting_ = 0;  // for wake_
+  JobQueue queue_{settings_.threads_of_host};
+  std::size_t running_ = 0;        // threads
+  std::size_t busy_ = 0;           // of them, with a job
+  std::size_t waiting_ = 0;        // of them, for wake_
+  Clock::time_point last_step_{};  // a job began or ended
   bool has_timekeeper_ = false;
   bool is_ticking_ = false;
   std::function<void()> tick_;

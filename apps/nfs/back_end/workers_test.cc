@@ -4,7 +4,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -20,6 +24,7 @@ class Running final : public Job {
  public:
   explicit Running(Function function) : function_(std::move(function)) {}
   void run() override { function_(); }
+  void turn_away() override { ADD_FAILURE() << "it was turned away"; }
 
  private:
   Function function_;
@@ -27,12 +32,21 @@ class Running final : public Job {
 
 template <class Function>
 void submit(Workers& workers, Function function) {
-  EXPECT_EQ(workers.submit(std::make_unique<Running<Function>>(std::move(function))), nullptr);
+  workers.submit(std::make_unique<Running<Function>>(std::move(function)));
 }
+
+// Writes down how it ended.
+struct Noted final : Job {
+  Noted(std::string& all, char own) : notes(all), name(own) {}
+  void run() override { notes += name; }
+  void turn_away() override { (notes += '-') += name; }
+  std::string& notes;
+  const char name;
+};
 
 Workers::Settings threads(std::size_t count) {
   Workers::Settings settings;
-  settings.threads = count;
+  settings.threads = settings.threads_of_host = count;
   settings.queue_max = 1000;
   return settings;
 }
@@ -60,13 +74,14 @@ TEST(Workers, TickThoughThereIsAlwaysSomethingToDo) {
   struct Again final : Job {
     Again(Workers& pool, std::atomic<bool>& over) : workers(pool), is_over(over) {}
     void run() override {
-      if (!is_over) (void)workers.submit(std::make_unique<Again>(workers, is_over));
+      if (!is_over) workers.submit(std::make_unique<Again>(workers, is_over));
     }
+    void turn_away() override {}
     Workers& workers;
     std::atomic<bool>& is_over;
   };
-  (void)workers.submit(std::make_unique<Again>(workers, is_over));
-  (void)workers.submit(std::make_unique<Again>(workers, is_over));
+  workers.submit(std::make_unique<Again>(workers, is_over));
+  workers.submit(std::make_unique<Again>(workers, is_over));
   workers.every(milliseconds(1), [&ticks] { ++ticks; });
   EXPECT_TRUE(comes_to(ticks, 3));
   is_over = true;
@@ -76,8 +91,7 @@ TEST(Workers, DoWhatATickSubmits) {
   std::atomic<int> done = 0;
   Workers workers(threads(2));
   const auto count = [&done] { ++done; };
-  workers.every(milliseconds(1),
-                [&] { (void)workers.submit(std::make_unique<Running<decltype(count)>>(count)); });
+  workers.every(milliseconds(1), [&] { submit(workers, count); });
   EXPECT_TRUE(comes_to(done, 5));
   EXPECT_TRUE(workers.stop(std::chrono::steady_clock::now() + kBound));
 }
@@ -104,6 +118,172 @@ TEST(Workers, EndWhileOneKeepsTheTime) {
   Workers workers(threads(2));
   workers.every(std::chrono::hours(1), [] {});
   EXPECT_TRUE(workers.stop(std::chrono::steady_clock::now() + kBound));
+}
+
+std::chrono::steady_clock::time_point virtual_now;
+
+Workers::Settings in_virtual_time(std::size_t queue_max) {
+  Workers::Settings settings = threads(1);
+  settings.queue_max = queue_max;
+  settings.now = []() noexcept { return virtual_now; };
+  return settings;
+}
+
+// A pool of one thread that runs a job which never ends by itself, as on a disk that hangs; the
+// time is the test's.
+class HangingPool : public ::testing::Test {
+ protected:
+  explicit HangingPool(std::size_t queue_max = 1000) : workers_(in_virtual_time(queue_max)) {
+    virtual_now = {};
+    submit(workers_, [this] {
+      begun_ = 1;
+      while (!is_over_) std::this_thread::yield();
+    });
+    EXPECT_TRUE(comes_to(begun_, 1));
+  }
+  ~HangingPool() override { end(); }
+  void add(char name, std::uint64_t host = 1) {
+    workers_.submit(std::make_unique<Noted>(notes_, name), host);
+  }
+  // The job ends after all. Returns how the others ended, a letter each, behind "-" if they were
+  // turned away.
+  std::string end() {
+    is_over_ = true;
+    EXPECT_TRUE(workers_.stop(std::chrono::steady_clock::now() + kBound));
+    return notes_;
+  }
+
+  std::string notes_;
+  std::atomic<int> begun_ = 0;
+  std::atomic<bool> is_over_ = false;
+  Workers workers_;
+};
+
+TEST_F(HangingPool, TurnsAwayWhatHasWaitedForLongerThanItsPatience) {
+  add('a');
+  virtual_now += std::chrono::seconds(5);
+  add('b');
+  virtual_now += std::chrono::seconds(5);
+  workers_.turn_late_away();
+  EXPECT_EQ(notes_, "");
+  virtual_now += milliseconds(1);
+  workers_.turn_late_away();
+  EXPECT_EQ(notes_, "-a");
+  EXPECT_EQ(end(), "-ab");
+}
+
+TEST_F(HangingPool, TakesNothingAnyMore) {
+  virtual_now += std::chrono::seconds(10);
+  add('a');
+  virtual_now += milliseconds(1);
+  add('b');
+  EXPECT_EQ(notes_, "-b") << "its only thread has been busy for longer than ten seconds";
+  EXPECT_EQ(end(), "-ba");
+}
+
+TEST(Workers, TakeJobsHoweverLongNoneHasCome) {
+  virtual_now = {};
+  std::atomic<int> done = 0;
+  Workers workers(in_virtual_time(1));
+  submit(workers, [&done] { ++done; });
+  EXPECT_TRUE(comes_to(done, 1));
+  virtual_now += std::chrono::hours(1);
+  submit(workers, [&done] { ++done; });
+  EXPECT_TRUE(comes_to(done, 2));
+}
+
+TEST_F(HangingPool, ServesTheHostsInTurns) {
+  for (const char name : {'a', 'b', 'c'}) add(name, 1);
+  add('x', 2);
+  add('y', 3);
+  EXPECT_EQ(end(), "axybc");
+}
+
+TEST(Workers, LeaveAThreadToOthersHoweverLongTheJobsOfAHostTake) {
+  Workers::Settings settings = threads(2);
+  settings.threads_of_host = 1;
+  std::atomic<int> begun = 0, done = 0;
+  std::atomic<bool> is_over = false;
+  Workers workers(settings);
+  for (int i = 0; i < 3; ++i) {
+    submit(workers, [&] {
+      ++begun;
+      while (!is_over) std::this_thread::yield();
+    });
+  }
+  EXPECT_TRUE(comes_to(begun, 1));
+  workers.submit(std::make_unique<Running<std::function<void()>>>([&done] { ++done; }), 1);
+  EXPECT_TRUE(comes_to(done, 1));
+  EXPECT_EQ(begun, 1);
+  is_over = true;
+  EXPECT_TRUE(comes_to(begun, 3));
+}
+
+// The host has as many of the threads as it may have, and none of its jobs ends.
+TEST(Workers, TakeNoMoreOfAHostWhoseJobsHang) {
+  virtual_now = {};
+  Workers::Settings settings = in_virtual_time(10);
+  settings.threads = 2;
+  std::atomic<bool> is_over = false;
+  std::atomic<int> begun = 0;
+  std::string notes;
+  Workers workers(settings);
+  submit(workers, [&] {
+    begun = 1;
+    while (!is_over) std::this_thread::yield();
+  });
+  EXPECT_TRUE(comes_to(begun, 1));
+  virtual_now += std::chrono::seconds(10);
+  workers.submit(std::make_unique<Noted>(notes, 'a'));
+  virtual_now += milliseconds(1);
+  workers.submit(std::make_unique<Noted>(notes, 'b'));
+  EXPECT_EQ(notes, "-b");
+  is_over = true;
+  EXPECT_TRUE(workers.stop(std::chrono::steady_clock::now() + kBound));
+  EXPECT_EQ(notes, "-ba");
+}
+
+class FullPool : public HangingPool {
+ protected:
+  FullPool() : HangingPool(4) {}
+};
+
+TEST_F(FullPool, MakesRoomForAHostThatHasLess) {
+  for (const char name : {'a', 'b', 'c', 'd'}) add(name, 1);
+  add('x', 2);
+  EXPECT_EQ(notes_, "-d");
+  add('y', 2);
+  EXPECT_EQ(notes_, "-d-c");
+  add('z', 2);
+  EXPECT_EQ(notes_, "-d-c-z") << "both have as much";
+  add('e', 1);
+  EXPECT_EQ(end(), "-d-c-z-eaxby");
+}
+
+TEST_F(FullPool, TurnsAwayWhatFindsNoRoom) {
+  for (const char name : {'a', 'b', 'c', 'd', 'e'}) add(name, 1);
+  EXPECT_EQ(end(), "-eabcd");
+}
+
+TEST(Workers, StartAThreadWhenAJobFindsTheOthersBusyAndNoMoreThanThat) {
+  const auto count_threads = [] {
+    std::size_t count = 0;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
+      count += each.path().empty() ? 0U : 1U;
+    }
+    return count;
+  };
+  const std::size_t before = count_threads();
+  Workers workers(threads(4));
+  EXPECT_EQ(count_threads(), before);
+  std::atomic<int> ended = 0;
+  for (int i = 1; i <= 100; ++i) {
+    submit(workers, [&ended] { ++ended; });
+    ASSERT_TRUE(comes_to(ended, i));
+  }
+  // A thread that has just ended its job may still be busy when the next one comes.
+  EXPECT_GT(count_threads(), before);
+  EXPECT_LE(count_threads(), before + 4);
 }
 
 }  // namespace

@@ -28,9 +28,11 @@ class Operation final : public Job {
 
   Operation(Tree& tree, Request<Procedure> request) : tree_(tree), request_(std::move(request)) {}
   void run() override { end(results()); }
-  void end(Results results) { request_.done(std::move(results)); }
+  // The client asks again after a while.
+  void turn_away() override { end(failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX)); }
 
  private:
+  void end(Results results) { request_.done(std::move(results)); }
   Results results() {
     const Caller& caller = request_.caller;
     // To the library these numbers are "nobody said".
@@ -56,10 +58,6 @@ class Operation final : public Job {
 
 class CephFileSystem final : public FileSystemOf<CephFileSystem> {
  public:
-  // Calls that have waited for so long before they began are in front of a cluster that hangs: more
-  // are not taken, and clients ask again.
-  static constexpr std::chrono::seconds kPatience{10};
-
   CephFileSystem(GatewayName name, Tree::Settings settings, std::unique_ptr<Session> session,
                  const HandleMaker& maker, const BackEndSettings& pools)
       : name_(std::move(name)),
@@ -82,25 +80,25 @@ class CephFileSystem final : public FileSystemOf<CephFileSystem> {
     return closer_.stop(until) && all;
   }
 
+  void do_chores() override {
+    for (Workers& pool : pools_) pool.turn_late_away();
+  }
+
   void set_open_files_max(std::size_t count) override { tree_.set_open_files_max(count); }
 
   template <class Procedure>
   void run(Request<Procedure> request) {
-    using Made = Operation<Procedure>;
     Workers& pool = pools_[static_cast<std::size_t>(Procedure::kTraits.work)];
-    const auto refused = pool.submit(std::make_unique<Made>(tree_, std::move(request)));
-    if (refused == nullptr) return;
-    // The client asks again after a while.
-    static_cast<Made&>(*refused).end(
-        failed<typename Procedure::Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
+    const std::uint64_t host = request.host;
+    pool.submit(std::make_unique<Operation<Procedure>>(tree_, std::move(request)), host);
   }
 
  private:
   static Workers::Settings settings_of(const BackEndSettings& pools) {
     Workers::Settings settings;
-    settings.threads = pools.workers;
+    settings.threads = kHostsAtATime * pools.workers;
+    settings.threads_of_host = pools.workers;
     settings.queue_max = pools.waiting_max;
-    settings.patience = kPatience;
     return settings;
   }
 

@@ -56,6 +56,7 @@ class Closing final : public Job {
  public:
   explicit Closing(Tree& tree) : tree_(tree) {}
   void run() override { tree_.open_files().close_what_left(); }
+  void turn_away() override {}  // the next call that a thread makes does it
 
  private:
   Tree& tree_;
@@ -78,9 +79,12 @@ class Operation final : public Job {
     tree_.open_files().close_what_left();
     end(std::move(results));
   }
-  void end(Results results) { request_.done(std::move(results)); }
+  // The client asks again after a while.
+  void turn_away() override { end(failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX)); }
 
  private:
+  void end(Results results) { request_.done(std::move(results)); }
+
   Tree& tree_;
   Request<Procedure> request_;
 };
@@ -90,23 +94,35 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
   using Inform = std::function<void(const std::string&)>;
 
   PosixFileSystem(files::File root, std::unique_ptr<Handles> handles, const HandleMaker& maker,
-                  const Tree::Settings& settings, Workers& workers, Inform inform)
+                  const Tree::Settings& settings, const Workers::Settings& pool, Inform inform)
       : tree_(std::move(root), std::move(handles), maker, settings),
-        workers_(workers),
-        inform_(std::move(inform)) {}
+        inform_(std::move(inform)),
+        workers_(pool) {}
 
   std::vector<std::byte> root() const override {
     const auto bytes = tree_.root().view();
     return {bytes.begin(), bytes.end()};
   }
 
-  // Runs on a worker, since closing may wait for a disk, and skips its turn while the last one
+  // A disk that takes longer hangs.
+  std::chrono::seconds patience_at_end() const noexcept override { return std::chrono::minutes(1); }
+  bool stop(std::chrono::steady_clock::time_point until) noexcept override {
+    return workers_.stop(until);
+  }
+
+  // Asks a worker: while all of them wait for a disk, an answer out of memory proves nothing.
+  void check(Done<nfs3::GETATTR3res> done) override {
+    RequestOf<nfs3::NFSPROC3_GETATTR> request{.done = std::move(done)};
+    request.args.object.data = root();
+    submit(std::move(request));
+  }
+
+  // Closing runs on a worker, since it may wait for a disk, and skips its turn while the last one
   // still runs.
   void do_chores() override {
+    workers_.turn_late_away();
     if (is_closing_removed_.exchange(true)) return;
-    if (workers_.submit(std::make_unique<ClosingRemoved>(*this)) != nullptr) {
-      is_closing_removed_ = false;
-    }
+    workers_.submit(std::make_unique<ClosingRemoved>(*this));
   }
 
   void set_open_files_max(std::size_t count) override { tree_.open_files().set_files_max(count); }
@@ -115,16 +131,11 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
   void run(Request<Procedure> request) {
     if (auto results = execute_at_once(tree_, request)) {
       if (tree_.open_files().has_much_to_close()) {
-        (void)workers_.submit(std::make_unique<Closing>(tree_));
+        workers_.submit(std::make_unique<Closing>(tree_));
       }
       return request.done(std::move(*results));
     }
-    using Made = Operation<Procedure>;
-    const auto refused = workers_.submit(std::make_unique<Made>(tree_, std::move(request)));
-    if (refused == nullptr) return;
-    // The client asks again after a while.
-    static_cast<Made&>(*refused).end(
-        failed<typename Procedure::Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
+    submit(std::move(request));
   }
 
  private:
@@ -132,10 +143,17 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
    public:
     explicit ClosingRemoved(PosixFileSystem& files) : files_(files) {}
     void run() override { files_.close_removed(); }
+    void turn_away() override { files_.is_closing_removed_ = false; }
 
    private:
     PosixFileSystem& files_;
   };
+
+  template <class Procedure>
+  void submit(Request<Procedure> request) {
+    const std::uint64_t host = request.host;
+    workers_.submit(std::make_unique<Operation<Procedure>>(tree_, std::move(request)), host);
+  }
 
   void close_removed() {
     const OpenFiles::Held held = tree_.open_files().close_removed();
@@ -149,10 +167,16 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
   }
 
   Tree tree_;
-  Workers& workers_;
   const Inform inform_;
   std::atomic<bool> is_closing_removed_ = false;
+  Workers workers_;  // last: its threads use the rest
 };
+
+// A thread may have been started by one that has a caller's identity, and has it then.
+void become_worker() noexcept {
+  take_own_identity();
+  leave_modes_to_callers();
+}
 
 rpcrdma::Unexpected<std::string> wrong(const std::string& directory, const std::string& what) {
   return rpcrdma::Unexpected<std::string>(directory + ": " + what);
@@ -160,17 +184,9 @@ rpcrdma::Unexpected<std::string> wrong(const std::string& directory, const std::
 
 }  // namespace
 
-std::unique_ptr<Workers> make_workers(std::size_t threads, std::size_t queue_max) {
-  Workers::Settings settings;
-  settings.threads = threads;
-  settings.queue_max = queue_max;
-  settings.begin = leave_modes_to_callers;
-  return std::make_unique<Workers>(settings);
-}
-
 rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open_directory(
     const std::string& directory, const Options& options, const HandleMaker& handles,
-    Workers& workers, std::string& why_table) {
+    std::string& why_table) {
   files::File root(directory, O_PATH | O_DIRECTORY);
   if (!root.is_open()) return wrong(directory, std::strerror(errno));
   std::unique_ptr<Handles> keeper;
@@ -191,8 +207,14 @@ rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open_directory(
     keeper = std::move(*table);
   }
   const Tree::Settings settings{options.fsid, options.open_files_max, options.is_async};
+  Workers::Settings pool;
+  pool.threads = kHostsAtATime * options.workers;
+  pool.threads_of_host = options.workers;
+  pool.queue_max = options.waiting_max;
+  pool.patience = options.patience;
+  pool.begin = become_worker;
   return std::make_unique<PosixFileSystem>(std::move(root), std::move(keeper), handles, settings,
-                                           workers, options.inform);
+                                           pool, options.inform);
 }
 
 }  // namespace nfs::posix

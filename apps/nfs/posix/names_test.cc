@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "nfs/back_end/workers.h"
 #include "nfs/posix/file_system.h"
 
 namespace nfs::posix {
@@ -31,7 +30,7 @@ struct Unsealed final : HandleMaker {
 // machine has: a fault that is planted does what they say.
 class NamesTest : public testing::Test {
  protected:
-  NamesTest() : workers_(make_workers(1, 8)) {
+  NamesTest() {
     std::string name = (fs::temp_directory_path() / "names-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
     fs::create_directories(folder_ / "export/directory");
@@ -39,11 +38,11 @@ class NamesTest : public testing::Test {
     std::ofstream(folder_ / "export/file") << "x";
     std::ofstream(folder_ / "beside/file") << "secret";
     std::string why;
-    files_ = std::move(*open_directory(folder_ / "export", {}, maker_, *workers_, why));
+    files_ = std::move(*open_directory(folder_ / "export", {}, maker_, why));
     root_.data = files_->root();
   }
   ~NamesTest() override {
-    EXPECT_TRUE(workers_->stop(std::chrono::steady_clock::now() + std::chrono::hours(1)));
+    EXPECT_TRUE(files_->stop(std::chrono::steady_clock::now() + std::chrono::hours(1)));
     files_.reset();
     fs::remove_all(folder_);
   }
@@ -66,7 +65,6 @@ class NamesTest : public testing::Test {
   }
 
   const Unsealed maker_;
-  const std::unique_ptr<Workers> workers_;
   fs::path folder_;
   std::unique_ptr<FileSystem> files_;
   nfs3::nfs_fh3 root_;
