@@ -22,8 +22,8 @@ inline constexpr std::size_t kHostsAtATime = 4;
 // A host has a part of the threads at most, so that others find one however long its jobs take.
 //
 // The pool hangs while none of its jobs has ended, and none has begun, for as long as its patience
-// lasts: the storage behind it does not answer. Jobs that wait for it keep memory that other exports
-// need, so that they are turned away, and clients ask again.
+// lasts: the storage behind it does not answer. Jobs that wait for it keep memory that other
+// exports need, so that they are turned away, and clients ask again.
 class Workers {
  public:
   using Clock = JobQueue::Clock;

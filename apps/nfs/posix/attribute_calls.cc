@@ -129,7 +129,7 @@ nfs3::GETATTR3res run(Tree& tree, const Caller& /*caller*/, const nfs3::GETATTR3
 nfs3::SETATTR3res run(Tree& tree, const Caller& caller, const nfs3::SETATTR3args& args) {
   Found file = tree.find(args.object);
   if (!file) return failed<nfs3::SETATTR3res>(file.error);
-  const std::lock_guard lock(tree.lock_of(file.file->handle()));
+  std::unique_lock lock(tree.lock_of(file.file->handle()));
   const OpenFile::Quiet quiet(*file.file);
   (void)::fstat(file.descriptor(), &file.status);
   nfsstat3 status = nfsstat3::NFS3_OK;
@@ -138,10 +138,11 @@ nfs3::SETATTR3res run(Tree& tree, const Caller& caller, const nfs3::SETATTR3args
     status = nfsstat3::NFS3ERR_NOT_SYNC;
   } else {
     status = set_attributes(caller, tree, file, args.new_attributes);
-    if (status == nfsstat3::NFS3_OK && !tree.settle(file)) status = status_of(errno);
   }
   nfs3::wcc_data wcc{{}, tree.attributes_now(file)};
   if (quiet) wcc.before = before(file.status);
+  lock.unlock();
+  if (status == nfsstat3::NFS3_OK && !tree.settle(file)) status = status_of(errno);
   if (status != nfsstat3::NFS3_OK) {
     return failed<nfs3::SETATTR3res>(status, nfs3::SETATTR3resfail{std::move(wcc)});
   }

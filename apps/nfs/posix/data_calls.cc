@@ -177,7 +177,7 @@ nfs3::COMMIT3res run(Tree& tree, const Caller& caller, const nfs3::COMMIT3args& 
   if (status == nfsstat3::NFS3_OK) {
     // The kernel reports an error of writing back only once: of two COMMITs at a time, one would
     // report it, and the other would succeed with the old verifier.
-    const std::lock_guard lock(tree.lock_of(file.file->handle()));
+    const std::lock_guard lock(file.file->commits());
     const files::File* const content = file.file->content(true);
     if (content == nullptr) {
       status = status_of(errno);

@@ -76,8 +76,8 @@ void keep_what_may_be_given(const Caller& caller, nfs3::sattr3& attributes) {
 // Ends every procedure that makes a file: sets the attributes that were not given when it was made,
 // waits for the disk, and fills in the results.
 template <class Results>
-Results made(Tree& tree, const Caller& caller, const DirectoryChange& change,
-             const std::string& name, nfs3::sattr3 attributes, Making making) {
+Results made(Tree& tree, const Caller& caller, DirectoryChange& change, const std::string& name,
+             nfs3::sattr3 attributes, Making making) {
   using Success = std::remove_pointer_t<decltype(Results().resok())>;
   using Failure = std::remove_pointer_t<decltype(Results().resfail())>;
   keep_what_may_be_given(caller, attributes);
@@ -88,15 +88,17 @@ Results made(Tree& tree, const Caller& caller, const DirectoryChange& change,
     file = find_made(tree, caller, change, name, std::move(making));
     status = file ? set_attributes(caller, tree, file, attributes) : file.error;
   }
-  if (status == nfsstat3::NFS3_OK && !(tree.settle(file) && tree.settle(change.directory()))) {
+  if (status == nfsstat3::NFS3_OK) {
+    nfs3::wcc_data wcc = change.end();
+    if (tree.settle(file) && tree.settle(change.directory())) {
+      return succeeded<Results>(
+          Success{handle_of(tree, file), tree.attributes_now(file), std::move(wcc)});
+    }
     status = status_of(errno);
+    change.begin_again();
   }
-  if (status != nfsstat3::NFS3_OK) {
-    if (is_new && file) take_back(tree, change, name, file);
-    return failed<Results>(status, Failure{change.attributes()});
-  }
-  return succeeded<Results>(
-      Success{handle_of(tree, file), tree.attributes_now(file), change.attributes()});
+  if (is_new && file) take_back(tree, change, name, file);
+  return failed<Results>(status, Failure{change.attributes()});
 }
 
 template <class Results, class Failure>
@@ -122,7 +124,7 @@ int create_new(const DirectoryChange& change, const std::string& name, mode_t mo
                   O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, mode);
 }
 
-nfs3::CREATE3res create_exclusive(Tree& tree, const Caller& caller, const DirectoryChange& change,
+nfs3::CREATE3res create_exclusive(Tree& tree, const Caller& caller, DirectoryChange& change,
                                   const std::string& name, const nfs3::createverf3& verifier) {
   const VerifierTimes times(verifier);
   files::File file(create_new(change, name, times.mode));
@@ -158,7 +160,7 @@ nfs3::LOOKUP3res run(Tree& tree, const Caller& caller, const nfs3::LOOKUP3args& 
 nfs3::CREATE3res run(Tree& tree, const Caller& caller, const nfs3::CREATE3args& args) {
   using Results = nfs3::CREATE3res;
   using Failure = nfs3::CREATE3resfail;
-  const DirectoryChange change(tree, args.where.dir);
+  DirectoryChange change(tree, args.where.dir);
   if (!change) return failed<Results>(change.error());
   nfsstat3 status = tree.may_change_entries(caller, change.directory());
   if (status != nfsstat3::NFS3_OK) return refused<Results, Failure>(change, status);
@@ -186,7 +188,7 @@ nfs3::CREATE3res run(Tree& tree, const Caller& caller, const nfs3::CREATE3args& 
 
 nfs3::MKDIR3res run(Tree& tree, const Caller& caller, const nfs3::MKDIR3args& args) {
   using Results = nfs3::MKDIR3res;
-  const DirectoryChange change(tree, args.where.dir);
+  DirectoryChange change(tree, args.where.dir);
   if (!change) return failed<Results>(change.error());
   nfsstat3 status = tree.may_change_entries(caller, change.directory());
   nfs3::sattr3 attributes = args.attributes;
@@ -202,7 +204,7 @@ nfs3::MKDIR3res run(Tree& tree, const Caller& caller, const nfs3::MKDIR3args& ar
 
 nfs3::SYMLINK3res run(Tree& tree, const Caller& caller, const nfs3::SYMLINK3args& args) {
   using Results = nfs3::SYMLINK3res;
-  const DirectoryChange change(tree, args.where.dir);
+  DirectoryChange change(tree, args.where.dir);
   if (!change) return failed<Results>(change.error());
   nfsstat3 status = tree.may_change_entries(caller, change.directory());
   const std::string target(args.symlink.symlink_data);
@@ -220,7 +222,7 @@ nfs3::SYMLINK3res run(Tree& tree, const Caller& caller, const nfs3::SYMLINK3args
 
 nfs3::MKNOD3res run(Tree& tree, const Caller& caller, const nfs3::MKNOD3args& args) {
   using Results = nfs3::MKNOD3res;
-  const DirectoryChange change(tree, args.where.dir);
+  DirectoryChange change(tree, args.where.dir);
   if (!change) return failed<Results>(change.error());
   nfsstat3 status = tree.may_change_entries(caller, change.directory());
   nfs3::sattr3 attributes;

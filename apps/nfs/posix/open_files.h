@@ -44,6 +44,9 @@ class OpenFile {
   bool are_rights_known() const noexcept { return are_rights_known_; }
   void set_rights_known() noexcept { are_rights_known_ = true; }
 
+  // COMMITs of the file, one at a time.
+  std::mutex& commits() noexcept { return commits_; }
+
   // Marks a WRITE that is under way, for its scope.
   class Writing {
    public:
@@ -78,6 +81,7 @@ class OpenFile {
   std::mutex mutex_;
   files::File writable_;  // guarded by mutex_
   files::File readable_;  // guarded by mutex_
+  std::mutex commits_;
   std::atomic<bool> is_written_ = false;
   std::atomic<bool> are_rights_known_ = false;
   std::atomic<std::uint64_t> writes_begun_ = 0, writes_ended_ = 0;

@@ -41,7 +41,7 @@ void forget(Tree& tree, const Behind& taken) {
 
 template <class Results, class Success, class Failure>
 Results take_away(Tree& tree, const Caller& caller, const nfs3::diropargs3& object, int flags) {
-  const DirectoryChange change(tree, object.dir);
+  DirectoryChange change(tree, object.dir);
   if (!change) return failed<Results>(change.error());
   const Found& directory = change.directory();
   nfsstat3 status = tree.may_take_away(caller, directory, object.name);
@@ -51,11 +51,12 @@ Results take_away(Tree& tree, const Caller& caller, const nfs3::diropargs3& obje
       status = status_of(errno);
     } else {
       forget(tree, taken);
-      if (!tree.settle(directory)) status = status_of(errno);
     }
   }
-  if (status != nfsstat3::NFS3_OK) return failed<Results>(status, Failure{change.attributes()});
-  return succeeded<Results>(Success{change.attributes()});
+  nfs3::wcc_data wcc = change.end();
+  if (status == nfsstat3::NFS3_OK && !tree.settle(directory)) status = status_of(errno);
+  if (status != nfsstat3::NFS3_OK) return failed<Results>(status, Failure{std::move(wcc)});
+  return succeeded<Results>(Success{std::move(wcc)});
 }
 
 // Both directories of a rename, which may be one, or share a lock.
@@ -81,6 +82,10 @@ struct TwoDirectories {
   nfsstat3 error() const {
     return from->error() != nfsstat3::NFS3_OK ? from->error() : to->error();
   }
+  void unlock() {
+    if (upper.owns_lock()) upper.unlock();
+    if (lower.owns_lock()) lower.unlock();
+  }
 
   std::unique_lock<std::mutex> lower, upper;
   std::optional<DirectoryChange> from, to;
@@ -100,7 +105,7 @@ nfs3::RMDIR3res run(Tree& tree, const Caller& caller, const nfs3::RMDIR3args& ar
 
 nfs3::RENAME3res run(Tree& tree, const Caller& caller, const nfs3::RENAME3args& args) {
   using Results = nfs3::RENAME3res;
-  const TwoDirectories both(tree, args);
+  TwoDirectories both(tree, args);
   nfsstat3 status = both.error();
   if (status != nfsstat3::NFS3_OK) return failed<Results>(status);
   const Found &from = both.from->directory(), &to = both.to->directory();
@@ -118,23 +123,26 @@ nfs3::RENAME3res run(Tree& tree, const Caller& caller, const nfs3::RENAME3args& 
     if (tree.handles().rename(rename, is_the_same ? std::nullopt : moved.handle, to.file->handle(),
                               args.to.name) != 0) {
       status = status_of(errno);
-    } else {
-      if (!is_the_same) forget(tree, replaced);
-      if (!(tree.settle(to) && tree.settle(from))) status = status_of(errno);
+    } else if (!is_the_same) {
+      forget(tree, replaced);
     }
   }
-  if (status != nfsstat3::NFS3_OK) {
-    return failed<Results>(status,
-                           nfs3::RENAME3resfail{both.from->attributes(), both.to->attributes()});
+  nfs3::wcc_data from_wcc = both.from->attributes(), to_wcc = both.to->attributes();
+  both.unlock();
+  if (status == nfsstat3::NFS3_OK && !(tree.settle(to) && tree.settle(from))) {
+    status = status_of(errno);
   }
-  return succeeded<Results>(nfs3::RENAME3resok{both.from->attributes(), both.to->attributes()});
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status, nfs3::RENAME3resfail{std::move(from_wcc), std::move(to_wcc)});
+  }
+  return succeeded<Results>(nfs3::RENAME3resok{std::move(from_wcc), std::move(to_wcc)});
 }
 
 nfs3::LINK3res run(Tree& tree, const Caller& caller, const nfs3::LINK3args& args) {
   using Results = nfs3::LINK3res;
   const Found file = tree.find(args.file);
   if (!file) return failed<Results>(file.error);
-  const DirectoryChange change(tree, args.link.dir);
+  DirectoryChange change(tree, args.link.dir);
   if (!change) return failed<Results>(change.error());
   nfsstat3 status = tree.may_change_entries(caller, change.directory());
   if (status == nfsstat3::NFS3_OK && S_ISDIR(file.status.st_mode)) {
@@ -146,15 +154,16 @@ nfs3::LINK3res run(Tree& tree, const Caller& caller, const nfs3::LINK3args& args
     if (::linkat(AT_FDCWD, link.c_str(), change.directory().descriptor(), component(args.link.name),
                  AT_SYMLINK_FOLLOW) != 0) {
       status = status_of(errno);
-    } else if (!(tree.settle(file) && tree.settle(change.directory()))) {
-      status = status_of(errno);
     }
   }
-  if (status != nfsstat3::NFS3_OK) {
-    return failed<Results>(status,
-                           nfs3::LINK3resfail{tree.attributes_now(file), change.attributes()});
+  nfs3::wcc_data wcc = change.end();
+  if (status == nfsstat3::NFS3_OK && !(tree.settle(file) && tree.settle(change.directory()))) {
+    status = status_of(errno);
   }
-  return succeeded<Results>(nfs3::LINK3resok{tree.attributes_now(file), change.attributes()});
+  if (status != nfsstat3::NFS3_OK) {
+    return failed<Results>(status, nfs3::LINK3resfail{tree.attributes_now(file), std::move(wcc)});
+  }
+  return succeeded<Results>(nfs3::LINK3resok{tree.attributes_now(file), std::move(wcc)});
 }
 
 }  // namespace nfs::posix

@@ -285,13 +285,23 @@ void Tree::change_verifier() noexcept {
 DirectoryChange::DirectoryChange(Tree& tree, const nfs3::nfs_fh3& handle)
     : tree_(tree), directory_(tree.find_directory(handle)) {
   if (!directory_) return;
-  lock_ = std::unique_lock(tree.lock_of(directory_.file->handle()));
-  (void)::fstat(directory_.descriptor(), &directory_.status);
+  begin_again();
 }
 
 DirectoryChange::DirectoryChange(Tree& tree, Found directory)
     : tree_(tree), directory_(std::move(directory)) {
   if (directory_) (void)::fstat(directory_.descriptor(), &directory_.status);
+}
+
+void DirectoryChange::begin_again() {
+  lock_ = std::unique_lock(tree_.lock_of(directory_.file->handle()));
+  (void)::fstat(directory_.descriptor(), &directory_.status);
+}
+
+nfs3::wcc_data DirectoryChange::end() {
+  nfs3::wcc_data data = attributes();
+  if (lock_.owns_lock()) lock_.unlock();
+  return data;
 }
 
 nfs3::wcc_data DirectoryChange::attributes() const {

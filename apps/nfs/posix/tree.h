@@ -80,7 +80,8 @@ class Tree {
   // Changes of a file's or a directory's attributes, one at a time: those from before and from
   // after a change belong together then.
   std::mutex& lock_of(const InnerHandle& handle) noexcept;
-  // A change is on the disk, unless the export is asynchronous. False: errno.
+  // Waits until a change is on the disk, unless the export is asynchronous. False: errno. Call it
+  // without a lock: the disk may have much to write, and others wait for the lock.
   bool settle(const Found& file);
 
   // The verifier of WRITE and COMMIT.
@@ -109,7 +110,7 @@ class Tree {
   std::array<std::mutex, 64> locks_;
 };
 
-// The change of one directory: locked, with its attributes from before.
+// The change of one directory: locked until end(), with its attributes from before.
 class DirectoryChange {
  public:
   DirectoryChange(Tree& tree, const nfs3::nfs_fh3& handle);
@@ -121,6 +122,10 @@ class DirectoryChange {
   const Found& directory() const noexcept { return directory_; }
   // Adds the attributes from after the change.
   nfs3::wcc_data attributes() const;
+  // Ends the change, and returns its attributes: changes of others are not in them.
+  nfs3::wcc_data end();
+  // Begins another change of the same directory.
+  void begin_again();
 
  private:
   Tree& tree_;

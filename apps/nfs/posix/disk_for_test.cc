@@ -1,0 +1,57 @@
+#include "nfs/posix/disk_for_test.h"
+
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+namespace {
+
+using nfs::posix::DiskForTest;
+
+int sync(long number, int descriptor) {
+  ++DiskForTest::waiting;
+  while (DiskForTest::is_slow) std::this_thread::yield();
+  --DiskForTest::waiting;
+  if (DiskForTest::sync_error != 0) {
+    errno = DiskForTest::sync_error;
+    return -1;
+  }
+  return static_cast<int>(::syscall(number, descriptor));
+}
+
+}  // namespace
+
+extern "C" {
+
+int fsync(int descriptor) {
+  return sync(SYS_fsync, descriptor);
+}
+
+int fdatasync(int descriptor) {
+  return sync(SYS_fdatasync, descriptor);
+}
+
+int syncfs(int descriptor) {
+  ++DiskForTest::whole_syncs;
+  return sync(SYS_syncfs, descriptor);
+}
+
+// The kernel takes the offset in two halves, of which the second has something on 32 bits alone.
+ssize_t pwritev2(int descriptor, const iovec* parts, int count, off_t offset, int flags) {
+  const int stable = RWF_DSYNC | RWF_SYNC;
+  int error = DiskForTest::write_error;
+  if (error == 0 && (flags & stable) != 0) error = DiskForTest::sync_error;
+  if (error != 0) {
+    errno = error;
+    return -1;
+  }
+  constexpr unsigned kHalf = sizeof(long) * 4;
+  const auto bits = static_cast<unsigned long long>(offset);
+  return ::syscall(SYS_pwritev2, descriptor, parts, count, static_cast<unsigned long>(bits),
+                   static_cast<unsigned long>(bits >> kHalf >> kHalf), flags);
+}
+
+}  // extern "C"
