@@ -21,10 +21,10 @@ class NfsCommandTest(CommandFixture):
         self.urls = list(urls.values())
         self.url = urls["nfs+rdma"]
 
-    def serve_nfs(self):
+    def serve_nfs(self, *prefix):
         """Another server of the directory; its URLs by their schemes."""
         self.nfs_servers.append(subprocess.Popen(
-            [COMMAND, "serve", "--nfs", f"{self.served}:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
+            [*prefix, COMMAND, "serve", "--nfs", f"{self.served}:no_root_squash", "--export", "/data", "--nfs-tcp-port", "0",
              "--port", "0", "--provider", "siwarp", "--handle-key", self.root / "key"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         line = self.nfs_servers[-1].stdout.readline()
@@ -39,6 +39,19 @@ class NfsCommandTest(CommandFixture):
                 server.kill()
             server.communicate(timeout=BOUND_S)
         super().tearDown()
+
+    def test_server_without_rights_changes_what_it_may_not_read(self):
+        # The user of the server, whose rights are the mode's alone, may change names in the directory, and not open it.
+        without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+        url = self.serve_nfs(*without_rights)["nfs+rdma"]
+        closed = self.served / "closed"
+        closed.mkdir()
+        (closed / "file").write_text("x")
+        closed.chmod(0o300)
+        self.ok("rm", f"{url}/closed/file")
+        self.ok("mkdir", f"{url}/closed/new")
+        closed.chmod(0o700)
+        self.assertEqual(os.listdir(closed), ["new"])
 
     def ok(self, *arguments):
         result = run(*arguments)

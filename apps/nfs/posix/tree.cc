@@ -103,6 +103,7 @@ Tree::Tree(files::File root, std::unique_ptr<Handles> handles, const HandleMaker
       is_in_memory_(keeps_data_in_memory(root_)),
       mount_flags_(mount_flags_of(root_)),
       limits_(limits_of(root_)),
+      top_(can_take_identities() ? files::File() : reopened(root_, O_RDONLY | O_DIRECTORY)),
       root_handle_(handles_->of(root_, {}, {}).value_or(InnerHandle())),
       open_(*handles_, settings.open_files_max),
       verifier_(random_number()) {}
@@ -265,8 +266,10 @@ bool Tree::settle(const Found& file) {
   if (settings_.is_async) return true;
   if (!S_ISDIR(file.status.st_mode) && !S_ISREG(file.status.st_mode)) return true;
   const files::File* const content = file.file->content(false);
-  if (content == nullptr) return false;
-  if (::fsync(content->descriptor()) == 0) return true;
+  // The change may have taken the server's own right to open it.
+  const bool is_closed = content == nullptr && (errno == EACCES || errno == EPERM);
+  if (content == nullptr && !(is_closed && top_.is_open())) return false;
+  if ((is_closed ? ::syncfs(top_.descriptor()) : ::fsync(content->descriptor())) == 0) return true;
   // Writes of others may be what failed, and the kernel says it once.
   const int error = errno;
   change_verifier();

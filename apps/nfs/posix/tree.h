@@ -103,6 +103,7 @@ class Tree {
   const bool is_in_memory_;
   const unsigned long mount_flags_;  // ST_NOATIME and so on
   const FileSystemLimits limits_;
+  const files::File top_;  // root_ for syncfs(2), where the server may be refused a file
   InnerHandle root_handle_;
   OpenFiles open_;
   Listings listings_;
