@@ -101,16 +101,18 @@ void ReplyCache::finish(const Key& key, Reply&& reply) {
   bool is_wanted = false;
   {
     const std::lock_guard lock(mutex_);
-    while (!order_.empty() && (order_.size() >= entries_max_ || bytes_ + size > bytes_max_)) {
-      drop_oldest();
-    }
-    ++kept_;
+    Host& host = host_of(key);
+    make_room_for(host, size);
     Entry& entry = entries_.at(key);
     entry.done = true;
     entry.reply = std::move(reply);
     is_wanted = entry.is_wanted;
+    by_share_.erase(&host);
+    host.bytes += size;
+    host.order.push_back(key);
+    settle(host);
     bytes_ += size;
-    order_.push_back(key);
+    ++finished_;
     ++ends_;
   }
   if (is_wanted && wake_) wake_();
@@ -130,11 +132,40 @@ void ReplyCache::forget(const Key& key) {
   if (is_wanted && wake_) wake_();
 }
 
-void ReplyCache::drop_oldest() {
-  const auto at = entries_.find(order_.front());
-  bytes_ -= size_of(at->second.reply);
+ReplyCache::Host& ReplyCache::host_of(const Key& key) {
+  Host& host = hosts_[key.host];
+  host.name = key.host;
+  return host;
+}
+
+void ReplyCache::settle(Host& host) {
+  host.share = share_of(host.order.size(), host.bytes);
+  by_share_.insert(&host);
+}
+
+// The host that needs the room makes it, if it has most then.
+void ReplyCache::make_room_for(Host& host, std::size_t size) {
+  while (finished_ > 0 && (finished_ >= entries_max_ || bytes_ + size > bytes_max_)) {
+    Host* most = *by_share_.rbegin();
+    if (!host.order.empty() && host.share + share_of(1, size) >= most->share) most = &host;
+    by_share_.erase(most);
+    drop_oldest_of(*most);
+    if (!most->order.empty()) {
+      settle(*most);
+    } else if (most != &host) {
+      hosts_.erase(most->name);
+    }
+  }
+}
+
+void ReplyCache::drop_oldest_of(Host& host) {
+  const auto at = entries_.find(host.order.front());
+  const std::size_t size = size_of(at->second.reply);
   entries_.erase(at);
-  order_.pop_front();
+  host.order.pop_front();
+  host.bytes -= size;
+  bytes_ -= size;
+  --finished_;
 }
 
 }  // namespace rpcrdma::rpc

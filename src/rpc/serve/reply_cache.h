@@ -10,55 +10,17 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "base/newest.h"
 #include "oncrpc/message.h"
+#include "rpc/serve/refused_calls.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {
-
-// Remembers Calls whose chunks the peer refused to open, for the time when they are made again. RFC
-// 8166 §4.5.4: a failed RDMA operation ends the connection, and a requester that makes the same
-// Call again would end the next one as well. A Call found here is answered ERR_CHUNK before any of
-// its chunks is touched. Only refusals of the peer belong here: a lost link says nothing of a Call.
-//
-// An entry goes when the reply cache would have dropped the Call's reply, had it been answered
-// then, or after kLifetime, since an idempotent workload never turns the cache over.
-//
-// Part of ReplyCache, under its lock.
-class RefusedCalls {
- public:
-  static constexpr std::chrono::minutes kLifetime{5};
-
-  // `replies_max`: entries of the reply cache.
-  explicit RefusedCalls(std::uint64_t replies_max) noexcept : replies_max_(replies_max) {}
-
-  // `call` names a Call by everything that stays the same when it is made again; 0 is none.
-  // `replies`: how many replies the cache has taken so far.
-  void note(std::uint64_t call, std::uint64_t replies, Instant now) {
-    if (call == 0) return;
-    entries_.note({call, replies, now});
-  }
-  bool contains(std::uint64_t call, std::uint64_t replies, Instant now) const noexcept {
-    return entries_.find([&](const Entry& entry) {
-      return entry.call == call && now - entry.noted_at <= kLifetime &&
-             (replies_max_ == 0 || replies - entry.replies < replies_max_);
-    }) != nullptr;
-  }
-
- private:
-  struct Entry {
-    std::uint64_t call;
-    std::uint64_t replies;
-    Instant noted_at;
-  };
-  const std::uint64_t replies_max_;
-  Newest<Entry> entries_{64};
-};
 
 // Computes a number of bytes that come in pieces: the same however they are cut, so that a request
 // is known again when it comes by other chunks, or by none.
@@ -79,8 +41,9 @@ class RequestSum {
 
 // A client whose connection was lost makes its unanswered calls again, with the same XID. A server
 // answers from here what it has executed already. The promise: a call of a procedure that is not
-// idempotent is executed at most once, while the server lives and as long as no more such calls
-// came since than the bounds hold.
+// idempotent is executed at most once, while the server lives and as long as its host has made no
+// more such calls since than its share of the bounds holds. Where there is no room left, the host
+// that takes most of it loses its oldest reply: none pushes out what another one may need.
 //
 // May be used from any thread: the shards of a server share it. Only calls that need it take its
 // lock.
@@ -122,23 +85,23 @@ class ReplyCache {
 
   Begun begin(const Key& key);
   // End what begin() called kNew. The cache forgets a reply of more than a quarter of all bytes,
-  // and drops the oldest ones for others.
+  // and drops older ones for others.
   void finish(const Key& key, Reply&& reply);
   void forget(const Key& key);
   // Counts the calls of finish() and forget(): when it has changed, ask begin() again.
   std::uint64_t ends() const noexcept { return ends_; }
 
   // Remember Calls that are not executed again because the peer refused access to their chunks. See
-  // RefusedCalls for their names.
-  void note_refused(std::uint64_t call, Instant now) {
+  // RefusedCalls for their names and hosts.
+  void note_refused(std::uint64_t call, std::uint64_t host, Instant now) {
     const std::lock_guard lock(mutex_);
-    refused_.note(call, kept_, now);
-    any_refused_ = true;
+    refused_.note(call, host, now);
+    refused_until_ = (now + RefusedCalls::kLifetime).time_since_epoch().count();
   }
   bool was_refused(std::uint64_t call, Instant now) const {
-    if (!any_refused_) return false;  // the usual case
+    if (now.time_since_epoch().count() > refused_until_) return false;  // the usual case
     const std::lock_guard lock(mutex_);
-    return refused_.contains(call, kept_, now);
+    return refused_.contains(call, now);
   }
 
   bool enabled() const noexcept { return entries_max_ > 0; }
@@ -148,7 +111,7 @@ class ReplyCache {
   }
   std::size_t finished() const {
     const std::lock_guard lock(mutex_);
-    return order_.size();
+    return finished_;
   }
 
   // Returns the same number for the same bytes and seed.
@@ -163,19 +126,39 @@ class ReplyCache {
     bool is_wanted = false;  // somebody asked before it was done
     Reply reply;
   };
+  // The replies of a host. One that has none is forgotten.
+  struct Host {
+    std::string name;
+    std::deque<Key> order{};  // the oldest first
+    std::size_t bytes = 0;
+    double share = 0;  // of both bounds, each 1
+  };
+  struct HasLess {
+    bool operator()(const Host* a, const Host* b) const noexcept {
+      return a->share != b->share ? a->share < b->share : a->name < b->name;
+    }
+  };
   static std::size_t size_of(const Reply& reply) noexcept;
-  void drop_oldest();
+  double share_of(std::size_t replies, std::size_t bytes) const noexcept {
+    return static_cast<double>(replies) / static_cast<double>(entries_max_) +
+           static_cast<double>(bytes) / static_cast<double>(bytes_max_);
+  }
+  Host& host_of(const Key& key);
+  // Counts what is in host.order and host.bytes, and forgets a host without replies.
+  void settle(Host& host);
+  void make_room_for(Host& host, std::size_t size);
+  void drop_oldest_of(Host& host);
 
   const std::size_t entries_max_, bytes_max_;
   std::function<void()> wake_;
   std::atomic<std::uint64_t> ends_ = 0;
-  std::atomic<bool> any_refused_ = false;
+  std::atomic<Instant::rep> refused_until_ = Instant::min().time_since_epoch().count();
   mutable std::mutex mutex_;  // of all below
   std::unordered_map<Key, Entry, Hash> entries_;
-  std::deque<Key> order_;  // of those that are done, the oldest first
-  std::size_t bytes_ = 0;
-  std::uint64_t kept_ = 0;  // replies that were ever kept
-  RefusedCalls refused_{entries_max_};
+  std::unordered_map<std::string, Host> hosts_;
+  std::set<Host*, HasLess> by_share_;
+  std::size_t finished_ = 0, bytes_ = 0;
+  RefusedCalls refused_;
 };
 
 }  // namespace rpcrdma::rpc

@@ -33,6 +33,61 @@ TEST(ReplyCache, RemembersAReplyUntilItIsPushedOut) {
   EXPECT_EQ(cache.begin(key(2)).found, Found::kDone);
 }
 
+ReplyCache::Key key_of(const char* host, std::uint32_t xid) {
+  ReplyCache::Key made = key(xid);
+  made.host = host;
+  return made;
+}
+
+TEST(ReplyCache, KeepsTheReplyOfAHostHoweverManyAnotherHas) {
+  ReplyCache cache(10, 1U << 20U);
+  const auto make = [&cache](const char* host, std::uint32_t xid) {
+    cache.begin(key_of(host, xid));
+    cache.finish(key_of(host, xid), reply(8));
+  };
+  for (const char* const host : {"10.0.0.2", "10.0.0.3"}) make(host, 1);
+  for (std::uint32_t xid = 1; xid <= 1000; ++xid) make("10.0.0.1", xid);
+  EXPECT_EQ(cache.finished(), 10U);
+  for (const char* const host : {"10.0.0.2", "10.0.0.3"}) {
+    EXPECT_EQ(cache.begin(key_of(host, 1)).found, Found::kDone);
+  }
+  EXPECT_EQ(cache.begin(key_of("10.0.0.1", 993)).found, Found::kDone);
+  // A host that comes later gets its share.
+  for (std::uint32_t xid = 1; xid <= 100; ++xid) make("10.0.0.4", xid);
+  EXPECT_EQ(cache.finished(), 10U);
+  for (const char* const host : {"10.0.0.1", "10.0.0.4"}) {
+    const std::uint32_t last = host == std::string("10.0.0.1") ? 1000 : 100;
+    for (std::uint32_t xid = last - 3; xid <= last; ++xid) {
+      EXPECT_EQ(cache.begin(key_of(host, xid)).found, Found::kDone) << host << " " << xid;
+    }
+  }
+}
+
+TEST(ReplyCache, KeepsTheReplyOfAHostHoweverLongThoseOfAnotherAre) {
+  ReplyCache cache(1000, 10'000);
+  cache.begin(key_of("10.0.0.2", 1));
+  cache.finish(key_of("10.0.0.2", 1), reply(8));
+  for (std::uint32_t xid = 1; xid <= 100; ++xid) {
+    cache.begin(key(xid));
+    cache.finish(key(xid), reply(2000));
+  }
+  EXPECT_EQ(cache.begin(key_of("10.0.0.2", 1)).found, Found::kDone);
+  EXPECT_EQ(cache.begin(key(100)).found, Found::kDone);
+  EXPECT_LE(cache.bytes(), 10'000U);
+}
+
+// As many hosts as there is room for replies, and more, each with one.
+TEST(ReplyCache, TakesAReplyOfAFurtherHost) {
+  ReplyCache cache(4, 1U << 20U);
+  for (std::uint32_t host = 1; host <= 20; ++host) {
+    const std::string name = "10.0.1." + std::to_string(host);
+    cache.begin(key_of(name.c_str(), 1));
+    cache.finish(key_of(name.c_str(), 1), reply(8));
+    EXPECT_EQ(cache.begin(key_of(name.c_str(), 1)).found, Found::kDone);
+  }
+  EXPECT_EQ(cache.finished(), 4U);
+}
+
 TEST(ReplyCache, EachPartOfTheKeyTellsRequestsApart) {
   ReplyCache cache(100, 1U << 20U);
   auto other = key(1);
@@ -152,40 +207,46 @@ TEST(SumOfArguments, TakesPositionsThatMakeNoSense) {
 constexpr Instant kStart{std::chrono::hours(1)};
 
 TEST(RefusedCalls, KnowsACallThatWasNotedAndNoOther) {
-  RefusedCalls calls(10);
-  calls.note(7, 0, kStart);
-  EXPECT_TRUE(calls.contains(7, 0, kStart));
-  EXPECT_FALSE(calls.contains(8, 0, kStart));
+  RefusedCalls calls;
+  calls.note(7, 1, kStart);
+  EXPECT_TRUE(calls.contains(7, kStart));
+  EXPECT_FALSE(calls.contains(8, kStart));
 }
 
 TEST(RefusedCalls, TakesACallWithoutANameForNone) {
-  RefusedCalls calls(10);
-  EXPECT_FALSE(calls.contains(0, 0, Instant{}));
-  calls.note(0, 0, kStart);
-  EXPECT_FALSE(calls.contains(0, 0, kStart));
+  RefusedCalls calls;
+  EXPECT_FALSE(calls.contains(0, Instant{}));
+  calls.note(0, 1, kStart);
+  EXPECT_FALSE(calls.contains(0, kStart));
 }
 
-TEST(RefusedCalls, ForgetsWhenTheReplyCacheWouldHave) {
-  RefusedCalls calls(10);
-  calls.note(7, 100, kStart);
-  EXPECT_TRUE(calls.contains(7, 109, kStart));
-  EXPECT_FALSE(calls.contains(7, 110, kStart));
-}
-
-TEST(RefusedCalls, ForgetsAfterItsLifetimeAlsoWithoutAReplyCache) {
-  RefusedCalls calls(0);
-  calls.note(7, 0, kStart);
-  EXPECT_TRUE(calls.contains(7, 1000, kStart + RefusedCalls::kLifetime));
-  EXPECT_FALSE(
-      calls.contains(7, 0, kStart + RefusedCalls::kLifetime + std::chrono::nanoseconds(1)));
+TEST(RefusedCalls, ForgetsAfterItsLifetime) {
+  constexpr std::chrono::nanoseconds kNext{1};
+  RefusedCalls calls;
+  calls.note(7, 1, kStart);
+  EXPECT_TRUE(calls.contains(7, kStart + RefusedCalls::kLifetime));
+  EXPECT_FALSE(calls.contains(7, kStart + RefusedCalls::kLifetime + kNext));
+  ReplyCache cache(10, 1000);
+  EXPECT_FALSE(cache.was_refused(7, kStart));
+  cache.note_refused(7, 1, kStart);
+  EXPECT_TRUE(cache.was_refused(7, kStart + RefusedCalls::kLifetime));
+  EXPECT_FALSE(cache.was_refused(7, kStart + RefusedCalls::kLifetime + kNext));
 }
 
 TEST(RefusedCalls, KeepsTheNewestOfMany) {
-  RefusedCalls calls(10);
-  for (std::uint64_t call = 1; call <= 100; ++call) calls.note(call, 0, kStart);
-  EXPECT_TRUE(calls.contains(100, 0, kStart));
-  EXPECT_TRUE(calls.contains(37, 0, kStart));
-  EXPECT_FALSE(calls.contains(36, 0, kStart));
+  RefusedCalls calls;
+  for (std::uint64_t call = 1; call <= 100; ++call) calls.note(call, 1, kStart);
+  EXPECT_TRUE(calls.contains(100, kStart));
+  EXPECT_TRUE(calls.contains(37, kStart));
+  EXPECT_FALSE(calls.contains(36, kStart));
+}
+
+TEST(RefusedCalls, KeepsTheCallOfAHostWhateverAnotherRefuses) {
+  RefusedCalls calls;
+  calls.note(1000, 2, kStart);
+  for (std::uint64_t call = 1; call <= 100; ++call) calls.note(call, 1, kStart);
+  EXPECT_TRUE(calls.contains(1000, kStart));
+  EXPECT_TRUE(calls.contains(100, kStart));
 }
 
 }  // namespace

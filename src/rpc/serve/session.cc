@@ -101,7 +101,7 @@ void Session::handle(const engine::Event& event) {
     return chunk_memory_.handle_wanted(*wanted);
   }
   if (const auto* refused = std::get_if<engine::ChunkRefused>(&event)) {
-    return cache_.note_refused(name_of(refused->call), now_);
+    return cache_.note_refused(name_of(refused->call), host_, now_);
   }
   RPCRDMA_ASSERT(caller_.caller() != nullptr, "the end of a backward Call without a caller");
   caller_.handle_event(now_, event);
