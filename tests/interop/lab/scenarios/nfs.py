@@ -47,9 +47,10 @@ COMPLAINT = re.compile(r"rpcrdma|rpc|nfs|siw|rxe|WARNING|BUG|Call Trace", re.IGN
 HARMLESS = re.compile(r"Registered|Registering|NFSD: |loaded|out-of-tree|module verification|FS-Cache|Key type|set active|"
                       r"added eth0")
 # And of these where the server goes, or the mount: calls that were killed are told of, too. Linux takes their places
-# for new ones before the answers have come, so that once (6.12) a Send found no Receive, and ended its connection.
+# for new ones before the answers have come, so that once (6.12) a Send found no Receive, and ended its connection; and
+# their memory back before the server has read it, so that once (6.1) a Read found no such steering tag.
 OUTAGE = re.compile(r"not responding|server \S+ OK|connection to \S+ (closed|via)|RPC call returned error 512|"
-                    r"siw: got TERMINATE. layer 1, type 2, code 2$")
+                    r"siw: got TERMINATE. layer (1, type 2, code 2|0, type 1, code 0)$")
 
 
 class KernelLog:
