@@ -7,6 +7,8 @@
 namespace rpcrdma::rpc {
 namespace {
 
+constexpr std::size_t kProcedureEnd = 6 * xdr::kWordSize;  // bytes of a Call up to its credential
+
 // Checks an AUTH_SYS credential by RFC 5531 §8.2 and appendix A: its groups and its name have
 // limits. Nothing of it is proved, so that there is nothing else to check.
 AuthStatus check_auth_sys(const Credential& credential) noexcept {
@@ -42,7 +44,6 @@ IncomingCall::Verdict IncomingCall::decode_header(Bytes message, oncrpc::ReplyHe
 // Accepts a Call that no service was added for, if a MessageService takes such Calls as they are.
 // Only the XID of its header is needed here.
 bool IncomingCall::admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message) {
-  constexpr std::size_t kProcedureEnd = 6 * xdr::kWordSize;
   if (message.size() < 2 * xdr::kWordSize || !oncrpc::is_call(message)) return false;
   xdr::Reader reader(message);
   const auto decoded = oncrpc::decode_call(reader);
@@ -95,8 +96,9 @@ IncomingCall::Verdict IncomingCall::find_service(const oncrpc::ServiceRegistry& 
 void IncomingCall::keep_header(Bytes message) {
   xdr::Reader reader(message);
   const auto decoded = oncrpc::decode_call(reader);
-  // A whole message may have a header that only its service can read.
-  const std::size_t size = decoded ? reader.position() : message.size();
+  // A whole message may have a header that only its service can read. What admit_whole() goes by is
+  // kept: the rest may be as long as a Call may be, and nobody has counted that.
+  const std::size_t size = decoded ? reader.position() : std::min(message.size(), kProcedureEnd);
   kept_header_.assign(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(size));
   if (!decoded) return;
   xdr::Reader kept(kept_header_);

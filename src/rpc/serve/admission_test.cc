@@ -98,6 +98,24 @@ TEST_F(ReadTwice, HeaderStaysWhenItsMemoryGoes) {
   EXPECT_EQ(sys->uid, 4711U);
 }
 
+// A service that takes whole messages takes those, too, whose header nobody else can read. Its
+// procedure is kept, and not a message as long as a Call may be.
+TEST_F(ReadTwice, LittleIsKeptOfAMessageWhoseHeaderCannotBeRead) {
+  MessageForTest message = call_of(kWrite, 1);
+  message[11] = std::byte{3};  // the version of RPC
+  ASSERT_FALSE([&] {
+    xdr::Reader reader(message);
+    return oncrpc::decode_call(reader).has_value();
+  }());
+  call_.keep_header(message);
+  MessageForTest other = message;
+  other[24] ^= std::byte{1};
+  EXPECT_TRUE(call_.is_still(other));
+  other[23] ^= std::byte{1};
+  EXPECT_FALSE(call_.is_still(other)) << "another procedure";
+  EXPECT_FALSE(call_.is_still(Bytes(message).first(23)));
+}
+
 TEST_F(ReadTwice, NothingIsKeptForTheNextCall) {
   const MessageForTest message = call_of(kWrite, 1);
   ASSERT_EQ(judge(message), Verdict::kAccepted);
