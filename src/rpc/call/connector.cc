@@ -68,8 +68,10 @@ void Connector::handle_loss() {
   // for that, and its end says nothing about the calls.
   const bool was_taken = was_up_ && maker_.is_taken();
   if (was_up_) ++losses_in_a_row_;
-  if (was_taken) backoff_.reset();
-  stays_ = was_taken;
+  // Nor does one that takes connections and ends them, again and again, without an answer.
+  const bool may_be_there = was_taken && losses_in_a_row_ <= kLossesBeforeSuspicion;
+  if (may_be_there) backoff_.reset();
+  stays_ = may_be_there;
   handle_failure(loss.cause);
   // A call that is being sealed does not wait for the next connection either.
   if (!options_.repeats_calls) flow_.cancel_sealing();

@@ -168,6 +168,22 @@ TEST_F(ConnectorTest, ServerThatNeverTakesItsConnectionsIsAskedLessAndLessAndBla
   EXPECT_GE(last, milliseconds(800));
 }
 
+TEST_F(ConnectorTest, ServerThatEndsAllItsConnectionsIsAskedLessAndLessAndTheOthersInTurn) {
+  milliseconds last{0};
+  for (int losses = 0; losses < 10; ++losses) {
+    cut();
+    last = next_delay();
+    reconnect();
+  }
+  EXPECT_GE(last, milliseconds(800));
+  const std::vector<std::string> first(client.attempts.begin(), client.attempts.begin() + 5);
+  EXPECT_EQ(first, (std::vector<std::string>{"first", "first", "first", "second", "first"}));
+  start();
+  answer_last();
+  cut();
+  EXPECT_LE(next_delay(), milliseconds(100)) << "a server that answers is there";
+}
+
 TEST_F(ConnectorTest, NothingIsLeftToWaitForAfterClose) {
   client.is_refused = true;
   cut();
