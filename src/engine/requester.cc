@@ -189,7 +189,10 @@ void Requester::time_out(Slot& slot) {
   fail(slot, CallError::kTimedOut);
   shared_.option_credits.stop_reserving();
   if (options_.inline_only || !shared_.connected) return;  // backward Calls end no connection
-  if (!is_silent && !gate_.is_stuck(count_given_up(slots_))) return;
+  const std::uint32_t given_up = count_given_up(slots_);
+  // With fewer slots than credits, no call can be started any more.
+  const bool is_stuck = gate_.is_stuck(given_up) || given_up == slots_.size();
+  if (!is_silent && !is_stuck) return;
   shared_.given_up = is_silent ? GivenUp::kSilent : GivenUp::kNoCredits;
   shared_.disconnect = true;
 }

@@ -653,6 +653,31 @@ TEST_F(PatientClient, EndsASilentConnectionWhenNoCreditIsLeft) {
 
 TEST_F(Client, SlowCallOnAConnectionThatAnswersOthersEndsAlone) {
   grant(4);
+class NarrowClient : public Client {
+ protected:
+  static Options narrow() {
+    Options options = small();
+    options.calls_max = 2;
+    return options;
+  }
+  NarrowClient() : Client(narrow()) {}
+};
+
+// Replies are lost, and other messages come.
+TEST_F(NarrowClient, EndsTheConnectionWhenCallsThatGaveUpHoldEverySlot) {
+  grant(4);
+  for (const std::uint32_t xid : {1U, 2U}) {
+    EXPECT_FALSE(client.take_action<Disconnect>());
+    ASSERT_TRUE(start_null(xid)) << "a slot is left";
+    sent();
+    answer(99);
+    time_out();
+    EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
+  }
+  EXPECT_TRUE(client.take_action<Disconnect>()) << "no call can be started any more";
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kNoCredits);
+}
+
   ASSERT_TRUE(start_null(1));
   client.now += std::chrono::seconds(1);
   ASSERT_TRUE(start_null(2));
