@@ -125,6 +125,7 @@ TEST_F(BackwardClient, MoreCallsThanGrantedEndTheConnection) {
   EXPECT_FALSE(client.take_action<Disconnect>());
   receive_call(client, 3);
   EXPECT_TRUE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kOverrun);
   EXPECT_EQ(client.engine.counters().credit_overruns, 1U);
   EXPECT_EQ(client.engine.responder().calls_in_service(), 2U);
 }

@@ -140,7 +140,7 @@ void Connection::handle_received(Instant now, ReceiveId receive, Bytes bytes,
   ++shared_.counters.messages_received;
   if (ended_) return shared_.receives.repost(receive);
   if (invalidated && role_ == Role::kServer) {
-    shared_.disconnect = true;  // we have advertised nothing: RFC 8797 §4.1
+    shared_.give_up(GivenUp::kBadInvalidation);  // we have advertised nothing: RFC 8797 §4.1
     return shared_.receives.repost(receive);
   }
   const Received message = shared_.decode_any(bytes);

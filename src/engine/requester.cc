@@ -90,7 +90,8 @@ void Requester::handle_received(Instant now, ReceiveId receive, const Received& 
   Counters& counters = shared_.counters;
   if (invalidated && (slot == nullptr || slot->chunks == nullptr || !options_.remote_invalidation ||
                       !slot->chunks->invalidated(*invalidated, counters))) {
-    shared_.disconnect = true;  // RFC 8797 §4.1: only a handle of this very call may be invalidated
+    // RFC 8797 §4.1: only a handle of this very call may be invalidated.
+    shared_.give_up(GivenUp::kBadInvalidation);
     return shared_.drop(receive, counters.bad_reply_count);
   }
   // RFC 8166 §4.5: a requester never answers what it cannot use; it drops it, and the call's own
@@ -170,7 +171,7 @@ void Requester::handle_timeout(Instant now) {
           continue;
         }
         // The memory cannot be made safe while the connection lives.
-        shared_.disconnect = true;
+        shared_.give_up(GivenUp::kUnfenced);
         continue;
       }
       time_out(slot);

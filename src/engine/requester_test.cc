@@ -374,6 +374,7 @@ TEST_F(Client, CallThatFailsRightBeforeItsDeadlineDoesNotEndTheConnection) {
   client.engine.handle_timeout(client.now);
   client.drain();
   EXPECT_TRUE(client.take_action<Disconnect>()) << "but not longer";
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kUnfenced);
   client.revoke_all();
   EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kChunk);
 }
@@ -388,6 +389,7 @@ TEST_F(Client, HandleOfAnotherCallInvalidatedEndsTheConnection) {
   sent();
   answer(3, 4, {}, wire::v1::Msg{}, 24, SteeringTag{1});
   EXPECT_TRUE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kBadInvalidation);
 }
 
 // --- Bad replies: docs/invariants.md, P10 to P13 -----------------------------------------------
@@ -651,8 +653,6 @@ TEST_F(PatientClient, EndsASilentConnectionWhenNoCreditIsLeft) {
   EXPECT_EQ(client.engine.given_up(), GivenUp::kNoCredits);
 }
 
-TEST_F(Client, SlowCallOnAConnectionThatAnswersOthersEndsAlone) {
-  grant(4);
 class NarrowClient : public Client {
  protected:
   static Options narrow() {
@@ -678,6 +678,8 @@ TEST_F(NarrowClient, EndsTheConnectionWhenCallsThatGaveUpHoldEverySlot) {
   EXPECT_EQ(client.engine.given_up(), GivenUp::kNoCredits);
 }
 
+TEST_F(Client, SlowCallOnAConnectionThatAnswersOthersEndsAlone) {
+  grant(4);
   ASSERT_TRUE(start_null(1));
   client.now += std::chrono::seconds(1);
   ASSERT_TRUE(start_null(2));

@@ -127,7 +127,7 @@ void Responder::handle_received(ReceiveId receive, const Received& message, Byte
   if (shared_.receives.is_overrun()) {
     // More Calls than granted: it has taken a Receive that was there for one of its replies.
     ++counters.credit_overruns;
-    shared_.disconnect = true;
+    shared_.give_up(GivenUp::kOverrun);
     return shared_.receives.repost_for_call(receive);
   }
   if (slots_.full()) return waiting_.push({receive, bytes});

@@ -630,6 +630,7 @@ INSTANTIATE_TEST_SUITE_P(Responder, BadInput, testing::ValuesIn(kBadMessages),
 TEST_F(Server, HandleInvalidatedByAClientEndsTheConnection) {
   server.receive(message(call_header(), {}, 40), SteeringTag{5});
   EXPECT_TRUE(server.take_action<Disconnect>());
+  EXPECT_EQ(server.engine.given_up(), GivenUp::kBadInvalidation);
   EXPECT_FALSE(server.take_event<CallReceived>());
 }
 

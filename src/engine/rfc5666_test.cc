@@ -722,6 +722,7 @@ TEST_F(ExposedReplies, MemoryThatCannotBeExposedIsErrChunk) {
   // It counts as exposed no more, and once only: as many as before may be.
   for (std::uint32_t xid = 2; xid <= 4; ++xid) answer_large(call(xid));
   server.expose_all();
+  EXPECT_EQ(server.engine.given_up(), GivenUp::kUnconfirmed);
   EXPECT_EQ(sent().header.xid, Xid{2});
   EXPECT_EQ(sent().header.xid, Xid{3});
   EXPECT_FALSE(server.take_action<Expose>());

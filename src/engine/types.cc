@@ -43,6 +43,16 @@ std::string_view to_string(GivenUp why) noexcept {
     case GivenUp::kSlowReplies:
       return "closed by this side: the peer took the results of calls too slowly (peer timeout, "
              "pull rate)";
+    case GivenUp::kUnfenced:
+      return "closed by this side: the memory of a call that was given up could not be taken back "
+             "while the connection lived";
+    case GivenUp::kUnconfirmed:
+      return "closed by this side: the peer did not confirm in time that it has read a reply "
+             "(RDMA_DONE)";
+    case GivenUp::kOverrun:
+      return "closed by this side: the peer sent more Calls than its credits allow";
+    case GivenUp::kBadInvalidation:
+      return "closed by this side: the peer invalidated a steering tag that was not its call's";
   }
   return {};
 }

@@ -105,6 +105,10 @@ enum class GivenUp : std::uint8_t {
   kSlowReads,  // the Read chunks of a Call took longer than Options::pull_timeout and pull_rate_min
                // give them
   kSlowReplies,  // the peer took results in chunks more slowly than Options::pull_rate_min
+  kUnfenced,     // the memory of a call that ended could not be made safe otherwise
+  kUnconfirmed,  // RFC 5666: the peer did not say in Options::peer_timeout that it has read a reply
+  kOverrun,      // the peer sent more Calls than its credits allow
+  kBadInvalidation,  // the peer invalidated a steering tag that was not its call's
 };
 std::string_view to_string(GivenUp why) noexcept;  // for kNot: empty
 

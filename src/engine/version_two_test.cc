@@ -532,6 +532,7 @@ TEST_F(ServerOfBoth, EndsAConnectionThatTakesNoAnswers) {
   server.engine.handle_timeout(server.now);
   server.drain();
   EXPECT_TRUE(server.take_action<Disconnect>());
+  EXPECT_EQ(server.engine.given_up(), GivenUp::kUnserved);
 }
 
 TEST_F(ServerOfBoth, RefusesVersionOneIfItSpeaksVersionTwoOnly) {

@@ -147,7 +147,7 @@ void ExposedReplies::handle_timeout(Instant now) {
     if (reply.stage != Stage::kUnacknowledged) continue;
     if (reply.deadline <= now) {
       ++shared_.counters.timed_out;
-      shared_.disconnect = true;
+      shared_.give_up(GivenUp::kUnconfirmed);
     } else if (!next_deadline_ || reply.deadline < *next_deadline_) {
       next_deadline_ = reply.deadline;
     }

@@ -158,7 +158,7 @@ void OptionPort::handle_done(const WorkName& name) {
 
 void OptionPort::handle_timeout(Instant now) {
   // A peer that takes no answers keeps their Receives.
-  if (peer_.expired(now)) shared_.disconnect = true;
+  if (peer_.expired(now)) shared_.give_up(GivenUp::kUnserved);
   if (!asked_ || asked_->deadline > now) return;
   peer_is_mute_ = true;
   if (asked_->is_request) {

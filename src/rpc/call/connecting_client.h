@@ -96,7 +96,9 @@ class ConnectingClient final : public ClientImpl,
     return carrier_.errors().explain(connection_->cause(), "the connection");
   }
   bool was_given_up() const noexcept override {
-    return connection_->engine().given_up() != engine::GivenUp::kNot;
+    // A peer that breaks the rules may do so for the call.
+    const engine::GivenUp why = connection_->engine().given_up();
+    return why != engine::GivenUp::kNot && why != engine::GivenUp::kBadInvalidation;
   }
   void retire() override;
   void pump_begun() override { pump_connection(); }
