@@ -29,6 +29,7 @@ struct AnsweredCall : SlotBase {
   bool is_padded = false;    // the Call came as RDMA_MSGP (RFC 5666)
   bool has_one_run = false;  // the reply is `run`
   bool success = false;      // the reply is not an error header
+  bool is_watched = false;   // the peer has its time to take the reply
   Dialect dialect = Dialect::kV1;
   std::uint16_t pending = 0;  // work requests not completed
   ReceiveId receive{};

@@ -23,7 +23,7 @@ class ChunkedCall {
   PullWindow::Claim claim;
   ReplyPlan reply;
   bool has_written = false;               // RDMA Writes went out for its reply
-  std::uint64_t written = 0;              // bytes of these
+  std::uint64_t written = 0;              // bytes of these, or of a reply that is read
   std::optional<SteeringTag> invalidate;  // by the Send of its reply
   Padding padding;                        // of an RDMA_MSGP
 

@@ -70,20 +70,23 @@ TEST_F(Server, ReadChunksOfACallHaveTheirTimeWhateverProgressThePeerMakes) {
   EXPECT_EQ(side.engine.given_up(), GivenUp::kSlowReads);
 }
 
-// A server with some replies of 3,000 bytes by RDMA Writes under way at a time, whose peer takes
-// one of them in `each`. Returns when it was given up, at the latest after `calls` of them.
+// A server with some replies under way at a time, of 3,000 bytes by RDMA Writes or of 100 that are
+// in the message, whose peer takes one of them in `each`. Returns when it was given up, at the
+// latest after `calls` of them.
 std::optional<std::chrono::nanoseconds> given_up_after(std::uint32_t rate_min,
-                                                       std::chrono::nanoseconds each, int calls) {
+                                                       std::chrono::nanoseconds each, int calls,
+                                                       bool is_inline = false) {
   Options options = small();
   options.pull_rate_min = rate_min;
   Endpoint side(Role::kServer, options);
   const Instant start = side.now;
-  const auto answer_one = [&side] {
+  const auto answer_one = [&side, is_inline] {
     ChunkLists lists;
     const Segment chunk[] = {{SteeringTag{5}, 3000, 0x10}};
-    EXPECT_TRUE(lists.writes.push_back(chunk));
+    if (!is_inline) EXPECT_TRUE(lists.writes.push_back(chunk));
     side.receive(message(call_header(), lists, 40));
-    const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, 3000, 0, 1}};
+    const std::uint32_t size = is_inline ? 100 : 3000;
+    const Fragment stream[] = {{Lease{1}, 28, 0, 0}, {Lease{2}, size, 0, 1}};
     Outgoing outgoing;
     outgoing.stream = stream;
     side.engine.responder().start_reply(side.take_event<CallReceived>()->call, outgoing);
@@ -121,6 +124,15 @@ TEST_F(Server, ResultsHaveTheirTimeWhateverProgressThePeerMakes) {
   ASSERT_TRUE(end);
   EXPECT_LE(*end, 2 * (most + seconds(3)));
   EXPECT_FALSE(given_up_after(0, drips, 50)) << "rate 0 means any time";
+}
+
+// A short reply may be in memory that was borrowed for a long one.
+TEST_F(Server, ResultsInTheMessageHaveTheirTimeToo) {
+  const auto most = small().peer_timeout;
+  const auto end = given_up_after(1000, most - std::chrono::seconds(1), 50, true);
+  ASSERT_TRUE(end);
+  EXPECT_LE(*end, 2 * most);
+  EXPECT_FALSE(given_up_after(1000, most / 4, 50, true));
 }
 
 TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {

@@ -1,6 +1,7 @@
 #include "engine/responder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "engine/rfc5666/padding.h"
@@ -58,7 +59,8 @@ void Responder::plan(Slot& slot, const Outgoing& reply) {
     slot.by_read = profile_->started(slot.index, slot.xid, reply.stream, segments, call.reply);
     if (slot.by_read) {
       slot.state = State::kExposed;
-      return;
+      for (const Fragment& run : reply.stream) call.written += run.size;
+      return begin_watch(slot);
     }
   }
   switch (call.reply.form) {
@@ -156,9 +158,7 @@ void Responder::handle_done(const Completion& done, const WorkName& name) {
     if (is_last && slot.lost) finish(slot);
     return;
   }
-  if (slot.chunked != nullptr && slot.chunked->has_written && name.kind == WorkKind::kReplySend) {
-    results_.end(slot.chunked->written, now_);
-  }
+  if (name.kind == WorkKind::kReplySend && !slot.by_read) end_watch(slot);
   if (name.kind == WorkKind::kRead) {
     shared_.reads.give_back();
     pulls_.read_done(slot);
@@ -216,12 +216,22 @@ void Responder::work_posted(Slot& slot, std::uint32_t count) {
 
 // --- A Call comes in ---------------------------------------------------------------------------
 
+void Responder::begin_watch(Slot& slot) {
+  if (std::exchange(slot.is_watched, true)) return;
+  results_.begin(slot.chunked != nullptr ? slot.chunked->written : 0, now_);
+}
+
+void Responder::end_watch(Slot& slot) {
+  if (!std::exchange(slot.is_watched, false)) return;
+  results_.end(slot.chunked != nullptr ? slot.chunked->written : 0, now_);
+}
+
 void Responder::begin(ReceiveId receive, const Received& message) {
   Slot& slot = slots_.take();
   slot.receive = receive;
   slot.holds_receive = true;
   slot.known_above = slot.lost = slot.success = slot.by_read = slot.is_padded = slot.has_one_run =
-      false;
+      slot.is_watched = false;
   slot.pending = 0;
   slot.xid = message.xid;
   slot.version = message.version;
@@ -385,7 +395,9 @@ bool Responder::emit_reply(Slot& slot, WorkRoom& room) {
                              chunked == nullptr || !chunked->has_written);
   if (chunked != nullptr && chunked->invalidate) send.invalidate = *chunked->invalidate;
   if (slot.by_read) profile_->posted(slot.index);
-  if (chunked != nullptr && chunked->has_written) results_.begin(chunked->written, now_);
+  // A reply without room for its header is not in the connection's memory alone.
+  const bool holds_more = chunked != nullptr && chunked->has_written;
+  if (holds_more || (slot.success && slot.header_room == nullptr)) begin_watch(slot);
   work_posted(slot, 1);
   return true;
 }
@@ -405,6 +417,7 @@ void Responder::finish(Slot& slot) {
     pulls_.go_on();
     chunked_.give_back(slot.chunked);
   }
+  end_watch(slot);
   slot.chunked = nullptr;
   slot.state = State::kFree;
   slots_.free(slot);

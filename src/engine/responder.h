@@ -111,6 +111,9 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   void finish(Slot& slot);
   void note_refusal(CallId call);
 
+  // The peer has its time to take the reply, whose memory may be the pool's.
+  void begin_watch(Slot& slot);
+  void end_watch(Slot& slot);
   const Options options_;
   Shared& shared_;
   HeaderArena headers_;

@@ -686,6 +686,31 @@ TEST_F(ExposedReplies, AreBoundedAndOneIsHeldBackUntilADoneComes) {
   EXPECT_EQ(sent().header.xid, Xid{3});
 }
 
+// Two are exposed at a time, and each is confirmed a moment before it would be too late. The
+// replies that wait for their turn keep memory meanwhile.
+TEST_F(ExposedReplies, PeerThatReadsTooSlowlyLosesItsConnection) {
+  const Instant start = server.now;
+  for (std::uint32_t xid = 1; xid <= 4; ++xid) answer_large(call(xid));
+  for (std::uint32_t xid = 1; xid < 40; xid += 2) {
+    server.expose_all();
+    while (const auto send = server.take_action<PostSend>()) server.done(send->id);
+    const auto timeout = server.engine.poll_timeout();
+    ASSERT_TRUE(timeout);
+    server.now = std::min(server.now + seconds(29), *timeout);
+    server.engine.handle_timeout(server.now);
+    server.drain();
+    if (server.take_action<Disconnect>()) break;
+    for (const std::uint32_t each : {xid, xid + 1}) {
+      done(each);
+      server.revoke_all();
+      EXPECT_TRUE(server.take_event<CallDone>());
+      answer_large(call(each + 4));
+    }
+  }
+  EXPECT_EQ(server.engine.given_up(), GivenUp::kSlowReplies);
+  EXPECT_LE(server.now - start, seconds(62));
+}
+
 TEST_F(ExposedReplies, MissingDoneEndsTheConnectionInTime) {
   answer_large(call(1));
   server.expose_all();
@@ -697,6 +722,7 @@ TEST_F(ExposedReplies, MissingDoneEndsTheConnectionInTime) {
   server.engine.handle_timeout(server.now);
   server.drain();
   EXPECT_TRUE(server.take_action<Disconnect>());
+  EXPECT_EQ(server.engine.given_up(), GivenUp::kUnconfirmed);
   server.engine.handle_disconnected();
   server.drain();
   EXPECT_TRUE(server.take_event<CallDone>());
@@ -722,7 +748,6 @@ TEST_F(ExposedReplies, MemoryThatCannotBeExposedIsErrChunk) {
   // It counts as exposed no more, and once only: as many as before may be.
   for (std::uint32_t xid = 2; xid <= 4; ++xid) answer_large(call(xid));
   server.expose_all();
-  EXPECT_EQ(server.engine.given_up(), GivenUp::kUnconfirmed);
   EXPECT_EQ(sent().header.xid, Xid{2});
   EXPECT_EQ(sent().header.xid, Xid{3});
   EXPECT_FALSE(server.take_action<Expose>());
