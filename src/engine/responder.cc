@@ -113,6 +113,15 @@ void Responder::set_credits(std::uint32_t credits) {
   shared_.receives.grant(std::clamp(credits, rfc5666::credits_min(options_), options_.credits));
 }
 
+// It looks at all slots: the layer above asks when a host has more connections than others.
+std::optional<Instant> Responder::waits_for_peer_since() const noexcept {
+  if (in_service_ == 0) return std::nullopt;
+  for (const Slot& slot : slots_) {
+    if (slot.used && !is_answered(slot.state)) return std::nullopt;
+  }
+  return last_move_;
+}
+
 // --- Inputs ------------------------------------------------------------------------------------
 
 void Responder::handle_received(ReceiveId receive, const Received& message, Bytes bytes) {
@@ -207,15 +216,6 @@ void Responder::handle_disconnected() {
   }
 }
 
-void Responder::work_posted(Slot& slot, std::uint32_t count) {
-  for (; count > 0; --count) {
-    ++slot.pending;
-    peer_.posted(now_);
-  }
-}
-
-// --- A Call comes in ---------------------------------------------------------------------------
-
 void Responder::begin_watch(Slot& slot) {
   if (std::exchange(slot.is_watched, true)) return;
   results_.begin(slot.chunked != nullptr ? slot.chunked->written : 0, now_);
@@ -225,6 +225,15 @@ void Responder::end_watch(Slot& slot) {
   if (!std::exchange(slot.is_watched, false)) return;
   results_.end(slot.chunked != nullptr ? slot.chunked->written : 0, now_);
 }
+
+void Responder::work_posted(Slot& slot, std::uint32_t count) {
+  for (; count > 0; --count) {
+    ++slot.pending;
+    peer_.posted(now_);
+  }
+}
+
+// --- A Call comes in ---------------------------------------------------------------------------
 
 void Responder::begin(ReceiveId receive, const Received& message) {
   Slot& slot = slots_.take();
@@ -237,6 +246,7 @@ void Responder::begin(ReceiveId receive, const Received& message) {
   slot.version = message.version;
   slot.dialect = message.dialect;
   slot.inline_part = {};
+  last_move_ = now_;
   if (++in_service_ == shared_.receives.granted()) ++shared_.counters.credits_exhausted;
   ++shared_.counters.calls_started;
   if (message.kind == Kind::kOtherVersion) return start_error(slot, Kind::kErrorVersion);
@@ -287,6 +297,7 @@ bool Responder::take_call(Slot& slot, const Received& message) {
 void Responder::deliver(Slot& slot, Bytes inline_part) {
   slot.state = State::kServing;
   slot.known_above = true;
+  last_move_ = now_;
   auto& received = shared_.events.extend().emplace<CallReceived>();
   received.call = slots_.id(slot);
   received.xid = slot.xid;
@@ -406,6 +417,7 @@ bool Responder::emit_reply(Slot& slot, WorkRoom& room) {
 
 void Responder::finish(Slot& slot) {
   if (slot.holds_receive) shared_.receives.answered(slot.receive);
+  end_watch(slot);
   if (slot.by_read) profile_->ended(slot.index);
   if (slot.known_above) {
     auto& done = shared_.events.extend().emplace<CallDone>();
@@ -417,11 +429,11 @@ void Responder::finish(Slot& slot) {
     pulls_.go_on();
     chunked_.give_back(slot.chunked);
   }
-  end_watch(slot);
   slot.chunked = nullptr;
   slot.state = State::kFree;
   slots_.free(slot);
   --in_service_;
+  last_move_ = now_;
   ++shared_.counters.calls_ended;
   // Skipped if the connection is about to end: the content of the slots may explain the end.
   if (waiting_.empty() || shared_.disconnect) return;

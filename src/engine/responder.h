@@ -63,6 +63,9 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   // Returns a digest of the positions and lengths of all chunks of a Call that is in service: the
   // same when the Call is made again, whose handles and addresses are others.
   std::uint64_t chunk_digest(CallId call) const;
+  // Returns since when all Calls wait for the peer alone, to serve our Reads or to take our
+  // replies, and none has moved; nullopt: some call waits for this side, or there is none.
+  std::optional<Instant> waits_for_peer_since() const noexcept;
   // Calls that came and are not done.
   std::uint32_t calls_in_service() const noexcept { return in_service_; }
 
@@ -108,12 +111,12 @@ class Responder final : private rfc5666::ExposedReplies::Host {
     return state != State::kFree && state != State::kWanting && state != State::kServing;
   }
   void work_posted(Slot& slot, std::uint32_t count);
-  void finish(Slot& slot);
-  void note_refusal(CallId call);
-
   // The peer has its time to take the reply, whose memory may be the pool's.
   void begin_watch(Slot& slot);
   void end_watch(Slot& slot);
+  void finish(Slot& slot);
+  void note_refusal(CallId call);
+
   const Options options_;
   Shared& shared_;
   HeaderArena headers_;
@@ -127,6 +130,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   PeerWatch peer_;
   DrainWatch results_;  // of replies with RDMA Writes
   Instant now_{};
+  Instant last_move_{};  // a Call came, or came to the layer above, or ended
   std::unique_ptr<rfc5666::ExposedReplies> profile_;  // null but in Profile::kRfc5666
 };
 

@@ -212,6 +212,38 @@ TEST_F(HostileHost, KeepsConnectionsOverTcpOnWhichCallsAreUnderWay) {
   EXPECT_EQ(ended, 0U);
 }
 
+// Each connection has a Call under way, whose chunk the host does not let the server read.
+TEST_F(HostileHost, LeavesRdmaConnectionsWhoseCallsItDoesNotGoOnWith) {
+  start(2);
+  std::vector<std::unique_ptr<RawTalk>> first;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    auto peer = connect(server->address(), kFirstHost);
+    ASSERT_FALSE(peer->initiate(RawTalk::mpa(true)).empty());
+    first.push_back(std::make_unique<RawTalk>(std::move(peer), true));
+    constexpr std::uint32_t kNoMessage = 1;
+    const Message chunk = words({1, 0, 0x4711, 100, 0, 0x1000, 0, 0, 0});
+    ASSERT_TRUE(first[i]->send(join({raw_header(i, kNoMessage), chunk})));
+    ASSERT_TRUE(first[i]->next()) << "the server asks for the chunk";
+  }
+  const auto other = connect_in_time([this] { return connect_rdma(kOtherHost); });
+  EXPECT_NE(other, nullptr);
+  ASSERT_TRUE(first[0]->peer().pump_until([this] { return ended == 1; }));
+}
+
+TEST_F(HostileHost, KeepsRdmaConnectionsOnWhichCallsAreUnderWay) {
+  start(1);
+  auto peer = connect(server->address(), kFirstHost);
+  ASSERT_FALSE(peer->initiate(RawTalk::mpa(true)).empty());
+  RawTalk busy(std::move(peer), true);
+  ASSERT_TRUE(busy.send(join({raw_header(1, 0), kNoLists, raw_call(1, TestService::kHold)})));
+  ASSERT_TRUE(busy.peer().pump_until([this] { return service.held.size() == 1; }));
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point later = Clock::now() + std::chrono::milliseconds(1'100);
+  ASSERT_TRUE(busy.peer().pump_until([&] { return Clock::now() >= later; }));
+  EXPECT_EQ(connect_rdma(kOtherHost), nullptr);
+  EXPECT_EQ(ended, 0U);
+}
+
 TEST_F(HostileHost, LeavesAnIdleRdmaConnectionToAnother) {
   start(3);
   std::vector<std::unique_ptr<RawPeer>> first;

@@ -78,13 +78,20 @@ class ServerImpl::RdmaPeer final : public rpc::Peer {
   }
   // Ends the connection if it has been idle for so long. Called behind each turn.
   void end_if_idle(Instant now, std::chrono::nanoseconds timeout);
-  // Ends the idle connection of a host over which fewest messages came. Returns false if the host
+  // Ends the spare connection of a host over which fewest messages came. Returns false if the host
   // has none.
-  static bool end_spare_of(const std::string& host, const rpc::PeerTable& peers);
+  static bool end_spare_of(const std::string& host, const rpc::PeerTable& peers, Instant now);
   // Reports that the set-up is complete.
   void report_ready(rpc::ConnectionLog& log, std::string_view provider);
   bool is_idle() const noexcept {
     return session->idle() && connection->engine().requester().calls_in_flight() == 0;
+  }
+  // Returns whether it is idle, or the peer has left its Calls: they wait for it alone, and none
+  // has moved for a second.
+  bool is_spare(Instant now) const noexcept {
+    if (connection->engine().requester().calls_in_flight() > 0) return false;
+    const auto left = connection->engine().responder().waits_for_peer_since();
+    return session->idle() || (left && now - *left >= std::chrono::seconds(1));
   }
 
   // The connection goes before the session: nothing may move in the memory that calls still hold.
@@ -124,13 +131,14 @@ void ServerImpl::RdmaPeer::end_if_idle(Instant now, std::chrono::nanoseconds tim
   }
 }
 
-bool ServerImpl::RdmaPeer::end_spare_of(const std::string& host, const rpc::PeerTable& peers) {
+bool ServerImpl::RdmaPeer::end_spare_of(const std::string& host, const rpc::PeerTable& peers,
+                                        Instant now) {
   const auto messages = [](const RdmaPeer& of) {
     return of.connection->engine().counters().messages_received;
   };
   const RdmaPeer* spare = nullptr;
   peers.for_each<RdmaPeer>([&](const RdmaPeer& each) {
-    if (!each.is_idle() || !each.connection->connected()) return;
+    if (!each.is_spare(now) || !each.connection->connected()) return;
     if (rpc::host_of(each.connection->peer_address()) != host) return;
     if (spare == nullptr || messages(each) < messages(*spare)) spare = &each;
   });
@@ -347,8 +355,8 @@ void ServerImpl::accept_connections() {
       const std::string_view peer = incoming->peer_address();
       // The other connection does not go at once, so there may be one too many for a moment.
       const auto host = log_.is_full(kRdma) ? shares_.host_above(peer) : std::nullopt;
-      const bool may_exceed =
-          host && spare_pace_.may_take(loop_.now()) && RdmaPeer::end_spare_of(*host, peers_);
+      const bool may_exceed = host && spare_pace_.may_take(loop_.now()) &&
+                              RdmaPeer::end_spare_of(*host, peers_, loop_.now());
       if (!log_.admit(peer, kRdma, may_exceed)) continue;  // refused by being destroyed
       // The shards get connections in turn.
       rpc::ShardInbox& next = state_.deal_rdma(incoming->peer_address());
