@@ -26,6 +26,7 @@ Expected<MutableBytes, CallMemory::Lack> CallMemory::borrow(Held& held, std::siz
   }
   (void)held.loans.push_back({buffer, *lease});
   share_.took(transport::BufferPool::large_size(buffer.size()));
+  of_host_.took(buffer.size());
   return buffer;
 }
 
@@ -39,6 +40,7 @@ void CallMemory::return_loans(Held& held) {
 
 void CallMemory::give_back(const Loan& loan) {
   share_.gave_back(transport::BufferPool::large_size(loan.buffer.size()));
+  of_host_.gave_back(loan.buffer.size());
   pool_.give_back(loan.buffer);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/types.h"
 #include "oncrpc/runs.h"
 #include "rpc/connection_memory.h"
+#include "rpc/serve/host_memory.h"
 #include "rpc/serve/memory_queue.h"
 #include "rpcrdma/message.h"
 #include "transport/buffer_pool.h"
@@ -90,10 +91,11 @@ class CallMemory {
 
   // All arguments outlive it, except that the connection may go first.
   CallMemory(transport::Connection& connection, transport::BufferPool& pool, RegionTable& regions,
-             MemoryQueue::Member& share)
+             MemoryQueue::Member& share, HostMemory::Share& of_host)
       : connection_(connection),
         pool_(pool),
         share_(share),
+        of_host_(of_host),
         leases_(connection, pool),
         of_service_(regions, Registering::kWhenUsed) {
     of_service_.move_to(&connection);
@@ -129,6 +131,7 @@ class CallMemory {
   transport::Connection& connection_;
   transport::BufferPool& pool_;
   MemoryQueue::Member& share_;
+  HostMemory::Share& of_host_;
   KeptLeases leases_;
   ConnectionMemory of_service_;
 };

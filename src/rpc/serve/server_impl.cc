@@ -170,7 +170,7 @@ ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> 
       meter_(options_.measures_calls || options_.on_call
                  ? std::make_unique<rpc::CallMeter>(rpc::clock_of(loop_), options_.on_call)
                  : nullptr),
-      tcp_({state, inbox_, pool_, loop_, *this, peers_, meter_.get()}) {
+      tcp_({state, inbox_, pool_, loop_, *this, peers_, meter_.get(), &host_memory_}) {
   state_.inboxes.push_back(&inbox_);
 }
 
@@ -396,7 +396,7 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   auto session = std::make_unique<rpc::Session>(
       **connection,
       rpc::Session::Surroundings{pool_, memory_queue_, state_.registry, regions_, cache_, *this,
-                                 meter_.get()},
+                                 meter_.get(), &host_memory_},
       Connection::answered_slot_count(Role::kServer, engine_options_));
   if (options_.receives_max > 0)
     (*connection)->engine().responder().set_credits(share_of(peers_.count<RdmaPeer>() + 1));

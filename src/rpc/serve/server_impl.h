@@ -114,6 +114,7 @@ class ServerImpl final : public rpc::Mailbox {
   std::string address_;  // of the first listener
   transport::BufferPool pool_;
   rpc::MemoryQueue memory_queue_;
+  rpc::HostMemory host_memory_{options_.memory_max};
   rpc::RegionTable regions_;
   rpc::ReplyCache& cache_;
   rpc::ConnectionLog& log_;

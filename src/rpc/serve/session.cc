@@ -44,7 +44,8 @@ Session::Session(transport::Connection& connection, const Surroundings& surround
                  std::size_t contexts)
     : connection_(&connection),
       chunk_memory_(*this, surroundings.pool, surroundings.memory_queue),
-      memory_(connection, surroundings.pool, surroundings.regions, chunk_memory_.share()),
+      of_host_(surroundings.host_memory, connection.peer_address()),
+      memory_(connection, surroundings.pool, surroundings.regions, chunk_memory_.share(), of_host_),
       cache_(surroundings.cache),
       serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox,
                surroundings.meter) {
@@ -208,6 +209,7 @@ MutableBytes Session::room(IncomingCall& call, std::size_t size) {
 }
 
 MutableBytes Session::borrow(IncomingCall& call, std::size_t size) {
+  if (!of_host_.may_take(size)) return {};
   return memory_.borrow(static_cast<Context&>(call).held_, size).value_or(MutableBytes{});
 }
 

@@ -73,7 +73,8 @@ class Session final : public ReplyCarrier {
     RegionTable& regions;
     ReplyCache& cache;
     Mailbox& mailbox;
-    CallMeter* meter = nullptr;  // null: calls are not measured
+    CallMeter* meter = nullptr;         // null: calls are not measured
+    HostMemory* host_memory = nullptr;  // null: hosts have no bound
   };
   // Answers the Calls that come over the connection, which goes before the session. `contexts`: the
   // number of slots that the engine has for them.
@@ -151,6 +152,7 @@ class Session final : public ReplyCarrier {
   rdma::NewsListener* listener_ = nullptr;
   CallerSeat caller_;
   ReadChunkMemory chunk_memory_;
+  HostMemory::Share of_host_;
   CallMemory memory_;
   ReplyCache& cache_;
   Serving serving_;

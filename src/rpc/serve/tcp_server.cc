@@ -171,7 +171,8 @@ void TcpServer::open(tcp::Accepted accepted, Instant now) {
                                               shared_.mailbox,
                                               shared_.state.takes_step_ups,
                                               shared_.meter,
-                                              shared_.state.options.tap};
+                                              shared_.state.options.tap,
+                                              shared_.host_memory};
   auto session = std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now);
   Serving& serving = session->serving();
   shared_.peers.add(std::make_unique<Link>(*this, std::move(session)));

@@ -36,7 +36,8 @@ class TcpServer {
     ServerLoop& loop;
     Mailbox& mailbox;
     PeerTable& peers;
-    CallMeter* meter = nullptr;  // null: calls are not measured
+    CallMeter* meter = nullptr;         // null: calls are not measured
+    HostMemory* host_memory = nullptr;  // null: hosts have no bound
   };
   explicit TcpServer(const Surroundings& surroundings);
   ~TcpServer() = default;

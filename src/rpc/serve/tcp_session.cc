@@ -35,6 +35,7 @@ TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
                        const Surroundings& surroundings, const TcpOptions& options, Instant now)
     : connection_(std::move(connection)),
       pool_(surroundings.pool),
+      of_host_(surroundings.host_memory, connection_->peer_address()),
       serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox,
                surroundings.meter),
       tap_(surroundings.tap, ConnectionTap::Carrier::kTcp),
@@ -51,7 +52,7 @@ TcpSession::~TcpSession() {
   connection_->abort();
   for (const auto& call : calls_) {
     call->end_call();
-    for (const MutableBytes loan : call->loans_) pool_.give_back(loan);
+    give_back(*call);
   }
 }
 
@@ -197,8 +198,7 @@ void TcpSession::settle() {
 }
 
 void TcpSession::free_call(TcpCall& call) {
-  for (const MutableBytes loan : call.loans_) pool_.give_back(loan);
-  call.loans_.clear();
+  give_back(call);
   call.end_call();
   call.message_ = {};
   --in_service_;
@@ -207,10 +207,20 @@ void TcpSession::free_call(TcpCall& call) {
 
 MutableBytes TcpSession::borrow(IncomingCall& of, std::size_t size) {
   auto& call = static_cast<TcpCall&>(of);
-  if (call.loans_.full()) return {};
+  if (call.loans_.full() || !of_host_.may_take(size)) return {};
   const MutableBytes buffer = pool_.take(size);
-  if (!buffer.empty()) (void)call.loans_.push_back(buffer);
+  if (buffer.empty()) return buffer;
+  (void)call.loans_.push_back(buffer);
+  of_host_.took(buffer.size());
   return buffer;
+}
+
+void TcpSession::give_back(TcpCall& call) {
+  for (const MutableBytes loan : call.loans_) {
+    of_host_.gave_back(loan.size());
+    pool_.give_back(loan);
+  }
+  call.loans_.clear();
 }
 
 // --- Stepping up, and ends ---------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include "base/connection_tap.h"
 #include "base/ring.h"
 #include "oncrpc/registry.h"
+#include "rpc/serve/host_memory.h"
 #include "rpc/serve/incoming_call.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpc/serve/rest_of_record.h"
@@ -58,8 +59,9 @@ class TcpSession final : public ReplyCarrier {
     Mailbox& mailbox;
     // True while a released socket can go on as RDMA.
     const std::atomic<bool>& takes_step_ups;
-    CallMeter* meter = nullptr;  // null: calls are not measured
-    Tap* tap = nullptr;          // null: nobody will ever look
+    CallMeter* meter = nullptr;         // null: calls are not measured
+    Tap* tap = nullptr;                 // null: nobody will ever look
+    HostMemory* host_memory = nullptr;  // null: hosts have no bound
   };
   TcpSession(std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
              const TcpOptions& options, Instant now);
@@ -132,6 +134,7 @@ class TcpSession final : public ReplyCarrier {
   TcpCall& begin_call(tcp::Message message);
   void settle();
   void free_call(TcpCall& call);
+  void give_back(TcpCall& call);  // its memory
 
   MutableBytes room(IncomingCall& call, std::size_t size) override { return borrow(call, size); }
   MutableBytes borrow(IncomingCall& call, std::size_t size) override;
@@ -146,6 +149,7 @@ class TcpSession final : public ReplyCarrier {
   const std::unique_ptr<tcp::Connection> connection_;
   tcp::NewsListener* listener_ = nullptr;
   transport::BufferPool& pool_;
+  HostMemory::Share of_host_;
   Serving serving_;
   ConnectionTap tap_;
   const std::atomic<bool>& takes_step_ups_;
