@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gss/client_auth.h"
+#include "gss/step_turns.h"
 #include "gss/wrapping.h"
 
 namespace rpcrdma::gss {
@@ -19,7 +20,8 @@ struct ClientGss::Used {
   Used(std::unique_ptr<Context> made, std::uint32_t window, std::uint32_t first)
       : context(std::move(made)), numbers(window, first) {}
 
-  std::mutex mutex;  // held by whoever uses the context
+  std::mutex mutex;    // held by whoever uses the context
+  StepTurns turns{1};  // of steps that the executor runs
   const std::unique_ptr<Context> context;
   // The client's thread only.
   std::vector<std::byte> handle{};

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "gss/sequence_window.h"
+#include "gss/step_turns.h"
 #include "rpcrdma/gss.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
@@ -36,6 +37,7 @@ struct ServerContext {
   // Held while the next ones are used, however long that takes. Threads that must not wait use
   // try_lock().
   std::mutex mutex;
+  StepTurns turns{1};  // of steps that the executor runs
   const std::unique_ptr<Context> context;
   SequenceWindow window;
   std::optional<LocalUser> user;  // the caller; set before the context is complete

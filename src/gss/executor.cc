@@ -1,5 +1,6 @@
 #include "gss/executor.h"
 
+#include <system_error>
 #include <utility>
 
 #include "posix/foreign_signals.h"
@@ -15,14 +16,29 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+std::thread Workers::start() {
+  return std::thread([this] { run(); });
+}
+
+void Workers::start_all() noexcept {
+  const posix::ForeignSignals foreign;
+  try {
+    while (threads_.size() < count_) threads_.push_back(start());
+  } catch (const std::system_error&) {  // too many threads; those that are there will do
+  }
+}
+
 void Workers::submit(Work work) {
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(work));
-    const posix::ForeignSignals foreign;
-    while (threads_.size() < count_) threads_.emplace_back([this] { run(); });
+    if (threads_.size() < count_) start_all();
+    if (!threads_.empty()) {
+      queue_.push_back(std::move(work));
+      wake_.notify_one();
+      return;
+    }
   }
-  wake_.notify_one();
+  work();
 }
 
 void Workers::run() {

@@ -13,8 +13,9 @@
 
 namespace rpcrdma::gss {
 
-// Runs work on threads of its own, which start with the first piece of work.
-class Workers final : public Executor {
+// Runs work on threads of its own, which start with the first piece of work; as many as the system
+// gives, and if it gives none, on the thread that has the work.
+class Workers : public Executor {
  public:
   explicit Workers(std::size_t threads) : count_(threads) {}
   ~Workers() override;  // completes the work that is left
@@ -23,8 +24,13 @@ class Workers final : public Executor {
 
   void submit(Work work) override;
 
- private:
+ protected:
+  // Starts a thread, or throws std::system_error.
+  virtual std::thread start();
   void run();
+
+ private:
+  void start_all() noexcept;
 
   const std::size_t count_;
   std::mutex mutex_;

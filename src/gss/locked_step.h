@@ -7,31 +7,32 @@
 #include <utility>
 
 #include "gss/executor.h"
+#include "gss/step_turns.h"
 #include "rpcrdma/auth.h"
 
 namespace rpcrdma::gss {
 
 inline constexpr std::size_t kBytesAtOnce = 16U << 10U;  // protected on a connection's thread
 
-// Calls `run()` with the context's mutex held: at once if the mutex is free and there are few bytes
-// to protect, else on the executor, which then ends the step.
-template <class Run>
-StepEnd run_locked(Executor& executor, std::mutex& mutex, std::size_t bytes, AuthStep& step,
-                   Run run) {
+// Calls `run()` with the mutex of the context that `of` is held: at once if the mutex is free and
+// there are few bytes to protect, else on the executor, which then ends the step. The executor has
+// one of the context's steps at a time.
+template <class OfContext, class Run>
+StepEnd run_locked(Executor& executor, OfContext& of, std::size_t bytes, AuthStep& step, Run run) {
   if (bytes <= kBytesAtOnce) {
-    const std::unique_lock lock(mutex, std::try_to_lock);
+    const std::unique_lock lock(of.mutex, std::try_to_lock);
     if (lock) {
       run();
       return StepEnd::kDone;
     }
   }
-  executor.submit([&mutex, &step, run = std::move(run)]() mutable {
-    {
-      const std::lock_guard lock(mutex);
-      run();
-    }
-    step.finish();
-  });
+  of.turns.submit(
+      executor,
+      [&of, run = std::move(run)]() mutable {
+        const std::lock_guard lock(of.mutex);
+        run();
+      },
+      [&step] { step.finish(); });
   return StepEnd::kPending;
 }
 

@@ -18,6 +18,11 @@ namespace {
 
 constexpr std::uint32_t kTokenSizeMax = 64U << 10U;  // bytes; tickets with much about their user
 
+// Of calls that have ended, for those that come: a private reply is as long as its results, and
+// nobody bounds how many calls there were at a time.
+constexpr std::size_t kStatesKept = 256;
+constexpr std::size_t kBodyKept = 16U << 10U;  // bytes
+
 constexpr std::string_view kReplayed =
     "it sent a sequence number of RPCSEC_GSS again, or one that is too old";
 constexpr std::string_view kNoSeal = "the security mechanism cannot seal a reply";
@@ -65,6 +70,7 @@ struct ServerGss::State {
     status = {};
     token.clear();
     checksum.clear();
+    if (body.bytes.capacity() > kBodyKept) body.bytes = {};
   }
 };
 
@@ -99,12 +105,19 @@ void ServerGss::forget(CallAcceptance& call) noexcept {
   std::unique_ptr<State> state(&state_of(call));
   state->clear();
   const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(state));
+  if (free_.size() < kStatesKept) free_.push_back(std::move(state));
+}
+
+std::size_t ServerGss::bytes_kept() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& each : free_) bytes += each->body.bytes.capacity();
+  return bytes;
 }
 
 StepEnd ServerGss::with_context(CallAcceptance& call, AuthStep& step, std::size_t bytes, Step run) {
   State& state = state_of(call);
-  return run_locked(executor_, state.context->mutex, bytes, step,
+  return run_locked(executor_, *state.context, bytes, step,
                     [this, &call, &state, run] { (this->*run)(call, state); });
 }
 
@@ -184,10 +197,8 @@ StepEnd ServerGss::unwrap(CallAcceptance& call, AuthStep& step) {
   if (!is_control(state.control)) {
     return with_context(call, step, call.arguments->size(), &ServerGss::unwrap_arguments);
   }
-  executor_.submit([this, &call, &state, &step] {
-    take_token(call, state);
-    step.finish();
-  });
+  tokens_.submit(
+      executor_, [this, &call, &state] { take_token(call, state); }, [&step] { step.finish(); });
   return StepEnd::kPending;
 }
 

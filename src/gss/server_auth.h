@@ -15,6 +15,7 @@
 
 #include "gss/context_table.h"
 #include "gss/executor.h"
+#include "gss/step_turns.h"
 #include "rpcrdma/auth.h"
 #include "rpcrdma/gss.h"
 
@@ -36,6 +37,8 @@ class ServerGss final : public ServerAuth {
   void forget(CallAcceptance& call) noexcept override;
 
   const ContextTable& contexts() const noexcept { return contexts_; }
+  // Returns what calls that have ended keep for those that come.
+  std::size_t bytes_kept() const;
 
  private:
   struct State;  // of one call
@@ -58,7 +61,9 @@ class ServerGss final : public ServerAuth {
   const Report report_;  // perhaps empty
   const std::uint32_t window_;
   ContextTable contexts_;
-  std::mutex mutex_;
+  // Tokens may wait for a directory of users; half of the library's threads are for what does not.
+  StepTurns tokens_{2};
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<State>> free_;  // guarded by mutex_; reused by later calls
 };
 

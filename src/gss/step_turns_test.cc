@@ -1,0 +1,124 @@
+#include "gss/step_turns.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "gss/locked_step.h"
+
+namespace rpcrdma::gss {
+namespace {
+
+// Runs what it has when the test says so.
+class Held final : public Executor {
+ public:
+  void submit(Work work) override { works.push_back(std::move(work)); }
+  void run_first() {
+    Work work = std::move(works.front());
+    works.erase(works.begin());
+    work();
+  }
+  std::vector<Work> works;
+};
+
+struct Ended final : AuthStep {
+  void finish() override { is_ended = true; }
+  bool is_ended = false;
+};
+
+TEST(StepTurns, GiveTheExecutorSoManyAtATimeInTheirOrder) {
+  Held executor;
+  StepTurns turns(2);
+  std::string notes;
+  for (const char name : {'a', 'b', 'c', 'd'}) {
+    turns.submit(
+        executor, [&notes, name] { notes += name; }, [&notes] { notes += '.'; });
+  }
+  EXPECT_EQ(executor.works.size(), 2U);
+  executor.run_first();
+  EXPECT_EQ(notes, "a.");
+  EXPECT_EQ(executor.works.size(), 2U);
+  while (!executor.works.empty()) executor.run_first();
+  EXPECT_EQ(notes, "a.b.c.d.");
+  turns.submit(
+      executor, [&notes] { notes += 'e'; }, [] {});
+  EXPECT_EQ(executor.works.size(), 1U) << "there is room again";
+}
+
+// The end of a call may be the end of its context.
+TEST(StepTurns, MayBeDestroyedByTheEndOfTheLastStep) {
+  Held executor;
+  auto turns = std::make_unique<StepTurns>(1);
+  turns->submit(
+      executor, [] {}, [&turns] { turns.reset(); });
+  executor.run_first();
+  EXPECT_EQ(turns, nullptr);
+}
+
+struct ContextForTest {
+  std::mutex mutex;
+  StepTurns turns{1};
+};
+
+TEST(LockedStep, ContextHasOneStepWithTheExecutorHoweverManyBytesItsCallsHave) {
+  Held executor;
+  ContextForTest one, other;
+  std::vector<Ended> ends(5);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(run_locked(executor, one, kBytesAtOnce + 1, ends[i], [] {}), StepEnd::kPending);
+  }
+  EXPECT_EQ(run_locked(executor, other, kBytesAtOnce + 1, ends[4], [] {}), StepEnd::kPending);
+  EXPECT_EQ(executor.works.size(), 2U) << "nobody else's step waits behind four of one context";
+  executor.run_first();
+  EXPECT_TRUE(ends[0].is_ended);
+  executor.run_first();
+  EXPECT_TRUE(ends[4].is_ended);
+  while (!executor.works.empty()) executor.run_first();
+  for (const Ended& each : ends) EXPECT_TRUE(each.is_ended);
+}
+
+TEST(LockedStep, FewBytesAreForTheThreadOfTheConnectionUnlessTheContextIsInUse) {
+  Held executor;
+  ContextForTest context;
+  Ended end;
+  bool has_run = false;
+  EXPECT_EQ(run_locked(executor, context, kBytesAtOnce, end, [&] { has_run = true; }),
+            StepEnd::kDone);
+  EXPECT_TRUE(has_run);
+  EXPECT_FALSE(end.is_ended);
+}
+
+// What a system does that has no more of them.
+class NoThreads final : public Workers {
+ public:
+  NoThreads() : Workers(2) {}
+
+ private:
+  std::thread start() override {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  }
+};
+
+TEST(GssWorkers, RunWorkOnTheThreadThatHasItWhereTheSystemGivesNone) {
+  NoThreads workers;
+  int runs = 0;
+  workers.submit([&runs] { ++runs; });
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(GssWorkers, RunWorkOnThreadsOfTheirOwn) {
+  std::thread::id where;
+  {
+    Workers workers(2);
+    workers.submit([&where] { where = std::this_thread::get_id(); });
+  }
+  EXPECT_NE(where, std::this_thread::get_id());
+  EXPECT_NE(where, std::thread::id());
+}
+
+}  // namespace
+}  // namespace rpcrdma::gss
