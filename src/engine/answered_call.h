@@ -20,6 +20,11 @@ enum class CallState : std::uint8_t {
   kExposed,   // for ExposedReplies (RFC 5666), before its Send and after it
 };
 
+// Returns whether the layer above has answered the call, or does not have to.
+constexpr bool is_answered(CallState state) noexcept {
+  return state != CallState::kFree && state != CallState::kWanting && state != CallState::kServing;
+}
+
 struct AnsweredCall : SlotBase {
   CallState state = CallState::kFree;
   bool holds_receive = false;

@@ -19,7 +19,7 @@ Responder::Responder(const Options& options, Shared& shared, HeaderArena headers
       recent_writes_(options.credits),
       waiting_(options.credits),
       peer_(options.peer_timeout),
-      results_(options.peer_timeout, options.pull_rate_min),
+      results_(options),
       profile_(rfc5666::ExposedReplies::make_if_chosen(options_, shared, *this, slots_.size())) {}
 
 // --- Commands ----------------------------------------------------------------------------------
@@ -59,8 +59,7 @@ void Responder::plan(Slot& slot, const Outgoing& reply) {
     slot.by_read = profile_->started(slot.index, slot.xid, reply.stream, segments, call.reply);
     if (slot.by_read) {
       slot.state = State::kExposed;
-      for (const Fragment& run : reply.stream) call.written += run.size;
-      return begin_watch(slot);
+      return results_.exposing(slot, reply.stream, now_);
     }
   }
   switch (call.reply.form) {
@@ -167,7 +166,7 @@ void Responder::handle_done(const Completion& done, const WorkName& name) {
     if (is_last && slot.lost) finish(slot);
     return;
   }
-  if (name.kind == WorkKind::kReplySend && !slot.by_read) end_watch(slot);
+  if (name.kind == WorkKind::kReplySend && !slot.by_read) results_.end(slot, now_);
   if (name.kind == WorkKind::kRead) {
     shared_.reads.give_back();
     pulls_.read_done(slot);
@@ -214,16 +213,6 @@ void Responder::handle_disconnected() {
     slot.lost = true;
     if (slot.pending == 0 && is_answered(slot.state)) finish(slot);
   }
-}
-
-void Responder::begin_watch(Slot& slot) {
-  if (std::exchange(slot.is_watched, true)) return;
-  results_.begin(slot.chunked != nullptr ? slot.chunked->written : 0, now_);
-}
-
-void Responder::end_watch(Slot& slot) {
-  if (!std::exchange(slot.is_watched, false)) return;
-  results_.end(slot.chunked != nullptr ? slot.chunked->written : 0, now_);
 }
 
 void Responder::work_posted(Slot& slot, std::uint32_t count) {
@@ -406,9 +395,7 @@ bool Responder::emit_reply(Slot& slot, WorkRoom& room) {
                              chunked == nullptr || !chunked->has_written);
   if (chunked != nullptr && chunked->invalidate) send.invalidate = *chunked->invalidate;
   if (slot.by_read) profile_->posted(slot.index);
-  // A reply without room for its header is not in the connection's memory alone.
-  const bool holds_more = chunked != nullptr && chunked->has_written;
-  if (holds_more || (slot.success && slot.header_room == nullptr)) begin_watch(slot);
+  results_.sending(slot, now_);
   work_posted(slot, 1);
   return true;
 }
@@ -417,7 +404,7 @@ bool Responder::emit_reply(Slot& slot, WorkRoom& room) {
 
 void Responder::finish(Slot& slot) {
   if (slot.holds_receive) shared_.receives.answered(slot.receive);
-  end_watch(slot);
+  results_.end(slot, now_);
   if (slot.by_read) profile_->ended(slot.index);
   if (slot.known_above) {
     auto& done = shared_.events.extend().emplace<CallDone>();

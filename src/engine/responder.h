@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 
-#include "base/drain_watch.h"
 #include "base/ring.h"
 #include "engine/answered_call.h"
 #include "engine/chunk_planner.h"
@@ -15,6 +14,7 @@
 #include "engine/peer_watch.h"
 #include "engine/pulls.h"
 #include "engine/recent_writes.h"
+#include "engine/reply_watch.h"
 #include "engine/rfc5666/exposed_replies.h"
 #include "engine/rfc5666/profile.h"
 #include "engine/shared.h"
@@ -106,14 +106,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   bool emit(Slot& slot, WorkRoom& room);
   bool emit_reads(Slot& slot, WorkRoom& room);
   bool emit_reply(Slot& slot, WorkRoom& room);
-  // Returns whether the layer above has answered the call, or does not have to.
-  static bool is_answered(State state) noexcept {
-    return state != State::kFree && state != State::kWanting && state != State::kServing;
-  }
   void work_posted(Slot& slot, std::uint32_t count);
-  // The peer has its time to take the reply, whose memory may be the pool's.
-  void begin_watch(Slot& slot);
-  void end_watch(Slot& slot);
   void finish(Slot& slot);
   void note_refusal(CallId call);
 
@@ -128,7 +121,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   std::uint32_t in_service_ = 0;  // slots in use
   bool refusal_noted_ = false;    // ChunkRefused went out
   PeerWatch peer_;
-  DrainWatch results_;  // of replies with RDMA Writes
+  ReplyWatch results_;
   Instant now_{};
   Instant last_move_{};  // a Call came, or came to the layer above, or ended
   std::unique_ptr<rfc5666::ExposedReplies> profile_;  // null but in Profile::kRfc5666
