@@ -93,21 +93,22 @@ rdma::Error Connection::cause() const noexcept {
   return {rdma::Errc::kClosed, 0, engine::to_string(given_up)};
 }
 
-bool Connection::pump(Instant now) {
+Connection::Moved Connection::pump(Instant now) {
   bool moved = false;
   engine_.handle_time(now);
   if (const auto timeout = engine_.poll_timeout(); timeout && *timeout <= now) {
     engine_.handle_timeout(now);
     moved = true;
   }
-  for (bool again = true; again;) {
+  bool again = true;
+  for (int step = 0; again && step < kStepsMax; ++step) {
     again = take_completions(now);
     again = take_link_event() || again;
     again = post_work() || again;
     moved = moved || again;
   }
   if (shares_receives()) release_receives();
-  return moved;
+  return again ? Moved::kPart : moved ? Moved::kAll : Moved::kNothing;
 }
 
 bool Connection::take_link_event() {

@@ -67,9 +67,13 @@ class Connection {
   engine::Connection& engine() noexcept { return engine_; }
   const engine::Connection& engine() const noexcept { return engine_; }
 
-  // Completions in, actions out, until nothing moves. Returns whether anything did. Poll the
-  // engine's events afterwards, and pump again when they led to commands.
-  bool pump(Instant now);
+  // How far pump() came. kPart: it has ended before nothing moved, and nothing else will tell.
+  enum class Moved : std::uint8_t { kNothing, kAll, kPart };
+  // Completions in, actions out, until nothing moves, or for kStepsMax steps: a peer may send
+  // messages that are dropped, or answered by errors, as fast as their Receives come back. Poll the
+  // engine's events afterwards, and pump again when they led to commands, or after kPart.
+  Moved pump(Instant now);
+  static constexpr int kStepsMax = 64;  // each of a batch of completions and of work
 
   // See QueuePair. When it has told, pump() has something to do.
   bool set_ready_listener(rdma::NewsListener& listener) noexcept {

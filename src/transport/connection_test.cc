@@ -58,6 +58,10 @@ class FakeQueuePair final : public rdma::QueuePair {
     return {};
   }
   std::size_t poll(std::span<rdma::Completion> out) override {
+    while (floods && completions.size() < out.size() && !receives.empty()) {
+      completions.push_back({.id = receives.front().number, .size = 4});
+      receives.pop_front();
+    }
     const std::size_t count = std::min(out.size(), completions.size());
     for (rdma::Completion& completion : out.first(count)) {
       completion = completions.front();
@@ -79,6 +83,7 @@ class FakeQueuePair final : public rdma::QueuePair {
   std::deque<PostedReceive> receives;
   std::map<std::uint32_t, MutableBytes> regions;  // attached
   bool refuses_memory = false;
+  bool floods = false;  // fills each Receive at once, with less than a header
   std::deque<rdma::Completion> completions;
   std::optional<rdma::LinkEvent> event = rdma::LinkEvent::kConnected;
 
@@ -111,7 +116,7 @@ class ConnectionTest : public testing::Test {
     call.reply_size_max = 100 + 4000 * static_cast<std::uint32_t>(results);
     ASSERT_TRUE(connection_->engine().requester().start_call(Instant{}, Xid{1}, call,
                                                              std::chrono::seconds(60)));
-    EXPECT_TRUE(connection_->pump(Instant{}));
+    EXPECT_NE(connection_->pump(Instant{}), Connection::Moved::kNothing);
   }
   void complete(std::uint64_t id) {
     queue_pair_->completions.push_back({id, rdma::Status::kOk, 0, SteeringTag{7}, 100});
@@ -122,13 +127,23 @@ class ConnectionTest : public testing::Test {
   std::unique_ptr<Connection> connection_;
 };
 
+// Each message is dropped, and its Receive posted again.
+TEST_F(ConnectionTest, EndsItsTurnThoughMessagesComeAsFastAsItTakesThem) {
+  queue_pair_->floods = true;
+  EXPECT_EQ(connection_->pump(Instant{}), Connection::Moved::kPart)
+      << "others have their turn, and then it goes on";
+  EXPECT_GT(connection_->engine().counters().short_message_count, 0U);
+  queue_pair_->floods = false;
+  EXPECT_NE(connection_->pump(Instant{}), Connection::Moved::kPart);
+}
+
 TEST_F(ConnectionTest, PumpTellsOfOneCompletionThatLeadsToNothing) {
   start_call(0);
   ASSERT_EQ(queue_pair_->posted.size(), 1U) << "the Send";
-  EXPECT_FALSE(connection_->pump(Instant{})) << "nothing happened";
+  EXPECT_EQ(connection_->pump(Instant{}), Connection::Moved::kNothing);
   complete(queue_pair_->posted[0]);
-  EXPECT_TRUE(connection_->pump(Instant{}));
-  EXPECT_FALSE(connection_->pump(Instant{}));
+  EXPECT_NE(connection_->pump(Instant{}), Connection::Moved::kNothing);
+  EXPECT_EQ(connection_->pump(Instant{}), Connection::Moved::kNothing);
 }
 
 TEST_F(ConnectionTest, BatchThatDoesNotFitTheQueueIsPostedAsFarAsItGoes) {
@@ -138,7 +153,7 @@ TEST_F(ConnectionTest, BatchThatDoesNotFitTheQueueIsPostedAsFarAsItGoes) {
   for (std::size_t done = 0; done < 3; ++done) {
     ++queue_pair_->room;
     complete(queue_pair_->posted[done]);
-    EXPECT_TRUE(connection_->pump(Instant{}));
+    EXPECT_NE(connection_->pump(Instant{}), Connection::Moved::kNothing);
     ASSERT_EQ(queue_pair_->posted.size(), done + 2) << "three places are exposed, then the Send";
   }
 }

@@ -181,7 +181,7 @@ void ConnectingClient::pump_connection() {
   for (bool again = true; again;) {
     const Instant now = provider_.now();
     flow_.round().begin(now);
-    connection_->pump(now);
+    if (connection_->pump(now) == transport::Connection::Moved::kPart) provider_.wake();
     const bool is_first = first_call_.is_due();
     if (is_first) first_call_.send();
     engine::Connection& engine = connection_->engine();

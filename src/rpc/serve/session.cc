@@ -67,8 +67,9 @@ Session::~Session() {
 bool Session::progress(Instant now) noexcept {
   now_ = now;
   std::size_t left = kEventsPerTurn;
+  bool has_more = false;
   for (bool again = true; again && left > 0;) {
-    connection_->pump(now);
+    has_more = connection_->pump(now) == transport::Connection::Moved::kPart;
     engine::Connection& engine = connection_->engine();
     if (!engine.option_port().characteristics().experimental().empty()) [[unlikely]] {
       tell_changes(engine.option_port());  // in front of the Calls that came behind
@@ -83,7 +84,7 @@ bool Session::progress(Instant now) noexcept {
     if (chunk_memory_.anybody_waits() && retry_waiting()) again = true;
     if (serving_.waits_for_a_duplicate() && serving_.retry_duplicates()) again = true;
   }
-  return left > 0;
+  return left > 0 && !has_more;
 }
 
 Context& Session::context(engine::CallId call) {
