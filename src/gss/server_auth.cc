@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint32_t kTokenSizeMax = 64U << 10U;  // bytes; tickets with much about their user
 
-// Of calls that have ended, for those that come: a private reply is as long as its results, and
-// nobody bounds how many calls there were at a time.
+// States of calls that have ended are kept for those that come: a private reply is as long as its
+// results, and nobody bounds how many calls there were at a time.
 constexpr std::size_t kStatesKept = 256;
 constexpr std::size_t kBodyKept = 16U << 10U;  // bytes
 
@@ -70,7 +70,7 @@ struct ServerGss::State {
     status = {};
     token.clear();
     checksum.clear();
-    if (body.bytes.capacity() > kBodyKept) body.bytes = {};
+    if (body.bytes.capacity() > kBodyKept) std::vector<std::byte>().swap(body.bytes);
   }
 };
 

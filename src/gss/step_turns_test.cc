@@ -92,7 +92,7 @@ TEST(LockedStep, FewBytesAreForTheThreadOfTheConnectionUnlessTheContextIsInUse) 
   EXPECT_FALSE(end.is_ended);
 }
 
-// What a system does that has no more of them.
+// The system has no more of them.
 class NoThreads final : public Workers {
  public:
   NoThreads() : Workers(2) {}

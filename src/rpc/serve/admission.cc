@@ -96,8 +96,8 @@ IncomingCall::Verdict IncomingCall::find_service(const oncrpc::ServiceRegistry& 
 void IncomingCall::keep_header(Bytes message) {
   xdr::Reader reader(message);
   const auto decoded = oncrpc::decode_call(reader);
-  // A whole message may have a header that only its service can read. What admit_whole() goes by is
-  // kept: the rest may be as long as a Call may be, and nobody has counted that.
+  // A whole message may have a header that only its service can read. The bytes that admit_whole()
+  // goes by are kept: the rest may be as long as a Call may be, and nobody has counted that.
   const std::size_t size = decoded ? reader.position() : std::min(message.size(), kProcedureEnd);
   kept_header_.assign(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(size));
   if (!decoded) return;

@@ -29,6 +29,14 @@ StepUp TcpCall::step_up() {
   return steps_up_ ? StepUp::kNow : StepUp::kUnable;
 }
 
+void TcpCall::return_loans() {
+  for (const MutableBytes loan : loans_) {
+    session_.of_host_.gave_back(loan.size());
+    session_.pool_.give_back(loan);
+  }
+  loans_.clear();
+}
+
 // --- TcpSession --------------------------------------------------------------------------------
 
 TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
@@ -52,7 +60,7 @@ TcpSession::~TcpSession() {
   connection_->abort();
   for (const auto& call : calls_) {
     call->end_call();
-    give_back(*call);
+    call->return_loans();
   }
 }
 
@@ -198,7 +206,7 @@ void TcpSession::settle() {
 }
 
 void TcpSession::free_call(TcpCall& call) {
-  give_back(call);
+  call.return_loans();
   call.end_call();
   call.message_ = {};
   --in_service_;
@@ -213,14 +221,6 @@ MutableBytes TcpSession::borrow(IncomingCall& of, std::size_t size) {
   (void)call.loans_.push_back(buffer);
   of_host_.took(buffer.size());
   return buffer;
-}
-
-void TcpSession::give_back(TcpCall& call) {
-  for (const MutableBytes loan : call.loans_) {
-    of_host_.gave_back(loan.size());
-    pool_.give_back(loan);
-  }
-  call.loans_.clear();
 }
 
 // --- Stepping up, and ends ---------------------------------------------------------------------

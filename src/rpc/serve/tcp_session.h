@@ -41,6 +41,7 @@ class TcpCall final : public IncomingCall {
 
  private:
   friend class TcpSession;
+  void return_loans();
 
   TcpSession& session_;
   bool steps_up_ = false;  // kNow was said
@@ -134,7 +135,6 @@ class TcpSession final : public ReplyCarrier {
   TcpCall& begin_call(tcp::Message message);
   void settle();
   void free_call(TcpCall& call);
-  void give_back(TcpCall& call);  // its memory
 
   MutableBytes room(IncomingCall& call, std::size_t size) override { return borrow(call, size); }
   MutableBytes borrow(IncomingCall& call, std::size_t size) override;
