@@ -145,7 +145,7 @@ rpcrdma::Expected<std::vector<std::string>, std::string> Exporter::set_exports(
   return notes;
 }
 
-// Exports that are gone keep nothing open: nobody could unmount the file system below them.
+// Exports that are gone keep nothing open but their directory: what others remove there is gone.
 void Exporter::share_open_files() {
   const std::vector<ServedExport*> published = table_.read([](const ExportList& exports) {
     std::vector<ServedExport*> all;

@@ -76,8 +76,8 @@ std::optional<std::size_t> write_at(const files::File& file, rpcrdma::Bytes data
 }
 
 // Returns whether a stable write has failed because the disk did not take what was there: the same
-// write succeeds then without waiting for the disk. What fails before, the largest size, a quota or
-// a full disk, costs nobody anything, and happens as often as a client likes.
+// write succeeds then without waiting for the disk. The largest size, a quota and a full disk make
+// it fail before, which costs nobody anything, and happens as often as a client likes.
 bool has_failed_to_sync(const files::File& file, const nfs3::WRITE3args& args, int error) {
   return error == EIO || write_at(file, args.data, args.offset, 0).has_value();
 }

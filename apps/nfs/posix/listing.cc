@@ -107,6 +107,22 @@ ListingEnd for_each_by_position(const files::File& directory, std::uint64_t posi
   }
 }
 
+// Callers that read long directories at the same time would take memory for all of each.
+bool Listings::read(const files::File& directory, Entries& entries,
+                    std::unique_lock<std::mutex>& of_long) {
+  bool is_refused = false;
+  const ListingEnd end = for_each_by_position(directory, 0, [&](const DirectoryEntry& entry) {
+    if (entries.size() == limits_.long_min) {
+      of_long = std::unique_lock(long_, std::try_to_lock);
+      is_refused = !of_long;
+    }
+    if (!is_refused) entries.push_back({entry.name, entry.fileid, cookie_of(entry.name)});
+    return !is_refused;
+  });
+  if (is_refused) errno = EAGAIN;
+  return end == ListingEnd::kAll;
+}
+
 std::optional<Listings::Page> Listings::page(const InnerHandle& handle,
                                              const files::File& directory,
                                              const struct stat& status, std::uint64_t cookie,
@@ -125,18 +141,16 @@ std::optional<Listings::Page> Listings::page(const InnerHandle& handle,
   }
   const bool may_be_kept = is_past(status.st_ctim);
   Entries entries;
-  const ListingEnd end = for_each_by_position(directory, 0, [&](const DirectoryEntry& entry) {
-    entries.push_back({entry.name, entry.fileid, cookie_of(entry.name)});
-    return true;
-  });
-  if (end == ListingEnd::kError) return std::nullopt;
+  std::unique_lock<std::mutex> of_long;
+  if (!read(directory, entries, of_long)) return std::nullopt;
   sort_by_cookie(entries);
   Page page = page_of(entries, cookie, count);
-  if (!may_be_kept || entries.size() > kEntriesMax) return page;
+  const bool is_all = cookie == 0 && page.is_last;  // nobody asks for more of it
+  if (!may_be_kept || is_all || entries.size() > limits_.entries_max) return page;
   const std::lock_guard lock(mutex_);
   entries_kept_ += entries.size();
   kept_.push_front({handle, status.st_ctim, std::move(entries)});
-  while (entries_kept_ > kEntriesMax) {
+  while (entries_kept_ > limits_.entries_max || kept_.size() > limits_.directories_max) {
     entries_kept_ -= kept_.back().entries.size();
     kept_.pop_back();
   }

@@ -40,16 +40,28 @@ ListingEnd for_each_by_position(const files::File& directory, std::uint64_t posi
 
 class Listings {
  public:
+  struct Limits {
+    // Kept, of all directories together. Each page looks for its own among them.
+    std::size_t entries_max = 1'000'000;
+    std::size_t directories_max = 64;
+    // One directory at a time is read that has more than so many.
+    std::size_t long_min = 100'000;
+  };
   using Entries = std::vector<DirectoryEntry>;
   struct Page {
     Entries entries;  // in the order of their cookies
     bool is_last = false;
   };
 
+  Listings() = default;
+  explicit Listings(const Limits& limits) : limits_(limits) {}
+
   // Up to `count` entries behind the cookie. The directory is open for reading; `status` is what it
-  // was before. nullopt: errno.
+  // was before. nullopt: errno; EAGAIN: another long one is being read.
   std::optional<Page> page(const InnerHandle& handle, const files::File& directory,
                            const struct stat& status, std::uint64_t cookie, std::size_t count);
+  // For tests: keeps long directories from being read while it is held.
+  std::mutex& long_one() noexcept { return long_; }
 
  private:
   struct Kept {
@@ -57,8 +69,11 @@ class Listings {
     timespec changed;  // ctime of the directory when it was listed; clients set mtime
     Entries entries;
   };
-  static constexpr std::size_t kEntriesMax = 1'000'000;  // kept, of all directories together
+  // Reads all of it; `of_long` becomes a lock of long_ if it is long. False: errno.
+  bool read(const files::File& directory, Entries& entries, std::unique_lock<std::mutex>& of_long);
 
+  const Limits limits_{};
+  std::mutex long_;  // held while a long directory is read and sorted
   std::mutex mutex_;
   std::list<Kept> kept_;          // guarded by mutex_; the one used last in front
   std::size_t entries_kept_ = 0;  // guarded by mutex_

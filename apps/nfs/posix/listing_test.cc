@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 
 namespace nfs::posix {
@@ -24,11 +27,14 @@ class ListingsTest : public testing::Test {
   void make(const std::string& name) { std::ofstream(path_ / name) << name; }
   // Lists by a new object, as after a restart.
   Listings::Page page(std::uint64_t cookie, std::size_t count) {
+    Listings listings;
+    return page(listings, cookie, count).value();
+  }
+  std::optional<Listings::Page> page(Listings& listings, std::uint64_t cookie, std::size_t count) {
     const files::File directory(path_.c_str(), O_RDONLY | O_DIRECTORY);
     struct stat status {};
     EXPECT_EQ(::fstat(directory.descriptor(), &status), 0);
-    Listings listings;
-    return listings.page({}, directory, status, cookie, count).value();
+    return listings.page({}, directory, status, cookie, count);
   }
 
   std::filesystem::path path_;
@@ -53,6 +59,21 @@ TEST_F(ListingsTest, GoOnBehindTheirCookieWhereEntriesCameAndWent) {
     EXPECT_EQ(seen[name], 1) << name;
   }
   for (const char* each : {".", ".."}) EXPECT_EQ(seen[each], 1) << each;
+}
+
+// Whoever reads one has memory for all of it.
+TEST_F(ListingsTest, AreMadeForOneLongDirectoryAtATime) {
+  for (int i = 0; i < 20; ++i) make(std::to_string(i));
+  Listings listings({.long_min = 10});
+  {
+    const std::lock_guard other(listings.long_one());
+    EXPECT_FALSE(page(listings, 0, 5));
+    EXPECT_EQ(errno, EAGAIN) << "the client asks again";
+  }
+  EXPECT_EQ(page(listings, 0, 5)->entries.size(), 5U);
+  Listings patient({.long_min = 30});
+  const std::lock_guard other(patient.long_one());
+  EXPECT_TRUE(page(patient, 0, 5)) << "it is not long";
 }
 
 TEST_F(ListingsTest, BeginWithTheDirectoryItselfAndTheOneAbove) {
