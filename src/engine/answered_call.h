@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_ENGINE_ANSWERED_CALL_H_
 #define RPCRDMA_ENGINE_ANSWERED_CALL_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/chunked_call.h"
@@ -48,6 +49,13 @@ struct AnsweredCall : SlotBase {
   ChunkedCall* chunked = nullptr;
 };
 static_assert(sizeof(AnsweredCall) <= 128, "a slot is two cache lines");
+
+// Returns whether no call waits for this side, by a look at each: the layer above asks where a host
+// has more connections than others.
+inline bool all_wait_for_peer(const SlotTable<AnsweredCall>& calls) noexcept {
+  return std::ranges::all_of(
+      calls, [](const AnsweredCall& call) { return !call.used || is_answered(call.state); });
+}
 
 }  // namespace rpcrdma::engine
 

@@ -30,6 +30,7 @@ Responder::Slot& Responder::answerable(CallId call) {
   RPCRDMA_ASSERT(
       slot != nullptr && (slot->state == State::kServing || slot->state == State::kWanting),
       "an answer to no call in service");
+  last_move_ = now_;
   return *slot;
 }
 
@@ -102,6 +103,7 @@ void Responder::lend(CallId call, Lease memory, std::uint64_t offset, std::uint3
   Slot* slot = slots_.find(call);
   RPCRDMA_ASSERT(slot != nullptr && slot->state == State::kWanting, "lend() without MemoryWanted");
   if (slot->lost) return finish(*slot);
+  last_move_ = now_;
   head_size > 0 ? pulls_.lend_head(*slot, memory, offset, head_size, now_)
                 : pulls_.lend(*slot, memory, offset, now_);
   slots_.make_ready(*slot);
@@ -112,12 +114,8 @@ void Responder::set_credits(std::uint32_t credits) {
   shared_.receives.grant(std::clamp(credits, rfc5666::credits_min(options_), options_.credits));
 }
 
-// It looks at all slots: the layer above asks when a host has more connections than others.
 std::optional<Instant> Responder::waits_for_peer_since() const noexcept {
-  if (in_service_ == 0) return std::nullopt;
-  for (const Slot& slot : slots_) {
-    if (slot.used && !is_answered(slot.state)) return std::nullopt;
-  }
+  if (in_service_ == 0 || !all_wait_for_peer(slots_)) return std::nullopt;
   return last_move_;
 }
 
@@ -168,6 +166,7 @@ void Responder::handle_done(const Completion& done, const WorkName& name) {
   }
   if (name.kind == WorkKind::kReplySend && !slot.by_read) results_.end(slot, now_);
   if (name.kind == WorkKind::kRead) {
+    last_move_ = now_;
     shared_.reads.give_back();
     pulls_.read_done(slot);
   }

@@ -123,7 +123,7 @@ class Responder final : private rfc5666::ExposedReplies::Host {
   PeerWatch peer_;
   ReplyWatch results_;
   Instant now_{};
-  Instant last_move_{};  // a Call came, or came to the layer above, or ended
+  Instant last_move_{};  // a Call came, was passed on or answered, got memory, or ended
   std::unique_ptr<rfc5666::ExposedReplies> profile_;  // null but in Profile::kRfc5666
 };
 

@@ -231,15 +231,18 @@ TEST_F(HostileHost, LeavesRdmaConnectionsWhoseCallsItDoesNotGoOnWith) {
 }
 
 TEST_F(HostileHost, KeepsRdmaConnectionsOnWhichCallsAreUnderWay) {
-  start(1);
-  auto peer = connect(server->address(), kFirstHost);
-  ASSERT_FALSE(peer->initiate(RawTalk::mpa(true)).empty());
-  RawTalk busy(std::move(peer), true);
-  ASSERT_TRUE(busy.send(join({raw_header(1, 0), kNoLists, raw_call(1, TestService::kHold)})));
-  ASSERT_TRUE(busy.peer().pump_until([this] { return service.held.size() == 1; }));
+  start(2);
+  std::vector<std::unique_ptr<RawTalk>> busy;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    auto peer = connect(server->address(), kFirstHost);
+    ASSERT_FALSE(peer->initiate(RawTalk::mpa(true)).empty());
+    busy.push_back(std::make_unique<RawTalk>(std::move(peer), true));
+    ASSERT_TRUE(busy[i]->send(join({raw_header(i, 0), kNoLists, raw_call(i, TestService::kHold)})));
+    ASSERT_TRUE(busy[i]->peer().pump_until([&] { return service.held.size() == i + 1; }));
+  }
   using Clock = std::chrono::steady_clock;
   const Clock::time_point later = Clock::now() + std::chrono::milliseconds(1'100);
-  ASSERT_TRUE(busy.peer().pump_until([&] { return Clock::now() >= later; }));
+  ASSERT_TRUE(busy[0]->peer().pump_until([&] { return Clock::now() >= later; }));
   EXPECT_EQ(connect_rdma(kOtherHost), nullptr);
   EXPECT_EQ(ended, 0U);
 }
