@@ -43,6 +43,7 @@ void Connector::maintain(bool is_up) {
   }
   if (is_up && !was_up_) {
     was_up_ = true;
+    up_since_ = flow_.now();
     probes::client_connection_ready(&flow_, address());
     flow_.history().note_going_on();
     maker_.handle_up();
@@ -68,8 +69,10 @@ void Connector::handle_loss() {
   // for that, and its end says nothing about the calls.
   const bool was_taken = was_up_ && maker_.is_taken();
   if (was_up_) ++losses_in_a_row_;
-  // Nor does one that takes connections and ends them, again and again, without an answer.
-  const bool may_be_there = was_taken && losses_in_a_row_ <= kLossesBeforeSuspicion;
+  // Nor is one that takes connections and ends them at once, again and again, without an answer.
+  // One that ends them when they have been idle for long is there.
+  const bool is_long = flow_.now() - up_since_ >= options_.delay_max;
+  const bool may_be_there = was_taken && (is_long || losses_in_a_row_ <= kLossesBeforeSuspicion);
   if (may_be_there) backoff_.reset();
   stays_ = may_be_there;
   handle_failure(loss.cause);

@@ -103,6 +103,7 @@ class Connector {
   std::unique_ptr<AddressFinder> finder_;  // null: the addresses stay
   std::size_t at_ = 0;                     // in addresses_: of the connection
   bool was_up_ = false;                    // the connection that there is
+  Instant up_since_{};                     // if it was
   bool stays_ = false;                     // the next attempt is at the same address
   Deadline next_attempt_;                  // set: there is no connection, and none is being made
   std::uint32_t losses_in_a_row_ = 0;      // without a reply in between

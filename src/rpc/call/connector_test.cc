@@ -184,6 +184,17 @@ TEST_F(ConnectorTest, ServerThatEndsAllItsConnectionsIsAskedLessAndLessAndTheOth
   EXPECT_LE(next_delay(), milliseconds(100)) << "a server that answers is there";
 }
 
+// As a server ends those that are idle.
+TEST_F(ConnectorTest, ServerThatEndsConnectionsAfterAWhileIsThere) {
+  for (int losses = 0; losses < 10; ++losses) {
+    client.pass(seconds(60));
+    cut();
+    EXPECT_LE(next_delay(), milliseconds(100));
+    reconnect();
+  }
+  EXPECT_EQ(client.attempts, std::vector<std::string>(11, "first"));
+}
+
 TEST_F(ConnectorTest, NothingIsLeftToWaitForAfterClose) {
   client.is_refused = true;
   cut();
