@@ -19,20 +19,25 @@ void JobQueue::forget_if_idle(std::uint64_t host) {
   if (line->second.jobs.empty() && line->second.running == 0) lines_.erase(line);
 }
 
-bool JobQueue::may_run(std::uint64_t host) const noexcept {
-  const auto line = lines_.find(host);
-  return line == lines_.end() || line->second.running + line->second.jobs.size() < running_max_;
+std::optional<JobQueue::Clock::time_point> JobQueue::waits_since(
+    std::uint64_t host) const noexcept {
+  const auto found = lines_.find(host);
+  if (found == lines_.end()) return std::nullopt;
+  const Line& line = found->second;
+  if (line.running + line.jobs.size() < running_max_) return std::nullopt;
+  return line.last_step;
 }
 
 void JobQueue::add(std::unique_ptr<Job> job, std::uint64_t host, Clock::time_point now) {
   Line& line = lines_[host];
   line.host = host;
+  if (line.jobs.empty() && line.running == 0) line.last_step = now;
   line.jobs.push_back({std::move(job), now});
   ++size_;
   settle(line);
 }
 
-JobQueue::Taken JobQueue::take() {
+JobQueue::Taken JobQueue::take(Clock::time_point now) {
   Line& line = *turns_.front();
   turns_.pop_front();
   line.has_turn = false;
@@ -40,13 +45,15 @@ JobQueue::Taken JobQueue::take() {
   line.jobs.pop_front();
   --size_;
   ++line.running;
+  line.last_step = now;
   settle(line);
   return taken;
 }
 
-void JobQueue::end(std::uint64_t host) {
+void JobQueue::end(std::uint64_t host, Clock::time_point now) {
   Line& line = lines_.at(host);
   --line.running;
+  line.last_step = now;
   settle(line);
   forget_if_idle(host);
 }

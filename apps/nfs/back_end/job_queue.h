@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -39,14 +40,15 @@ class JobQueue {
   std::size_t size() const noexcept { return size_; }
   // Returns how many of them may run, if there are threads.
   std::size_t ready() const noexcept { return ready_; }
-  // Returns whether a job of the host may run if there is a thread and none is before it.
-  bool may_run(std::uint64_t host) const noexcept;
+  // Returns since when a further job of the host would wait for one of its own to end, and none
+  // has; nullopt: it would not.
+  std::optional<Clock::time_point> waits_since(std::uint64_t host) const noexcept;
   // `host` names where the job comes from; `now` is never before that of an earlier call.
   void add(std::unique_ptr<Job> job, std::uint64_t host, Clock::time_point now);
   // Returns the first job of the host whose turn it is; end() follows. Precondition: ready() > 0.
-  Taken take();
+  Taken take(Clock::time_point now);
   // A job of the host that was taken has ended.
-  void end(std::uint64_t host);
+  void end(std::uint64_t host, Clock::time_point now);
   // Makes room for a job of `host`: returns the latest one of the host that has most; null if no
   // host has two more than `host`.
   std::unique_ptr<Job> take_from_above(std::uint64_t host);
@@ -62,8 +64,9 @@ class JobQueue {
     std::uint64_t host = 0;
     std::deque<Waiting> jobs{};
     std::size_t running = 0;
-    std::size_t ready = 0;  // of jobs: may run
-    bool has_turn = false;  // is in turns_, as each is that has something ready
+    std::size_t ready = 0;          // of jobs: may run
+    bool has_turn = false;          // is in turns_, as each is that has something ready
+    Clock::time_point last_step{};  // the first job came, or one began or ended
   };
   // Brings what follows from the jobs of a line up to date.
   void settle(Line& line);

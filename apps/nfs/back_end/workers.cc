@@ -31,21 +31,21 @@ void Workers::start_for(std::size_t jobs) {
   }
 }
 
-bool Workers::hangs_for(std::uint64_t host) const noexcept {
-  const bool waits = busy_ == settings_.threads || !queue_.may_run(host);
-  return waits && settings_.now() - last_step_ > settings_.patience;
+bool Workers::hangs_for(std::uint64_t host, Clock::time_point now) const noexcept {
+  const auto of_host = queue_.waits_since(host);
+  if (of_host && now - *of_host > settings_.patience) return true;
+  return busy_ == settings_.threads && now - last_step_ > settings_.patience;
 }
 
 std::unique_ptr<Job> Workers::add(std::unique_ptr<Job> job, std::uint64_t host) {
-  // Nothing could begin or end before.
-  if (busy_ == 0 && queue_.size() == 0) last_step_ = settings_.now();
-  if (stopping_ || hangs_for(host)) return job;
+  const Clock::time_point now = settings_.now();
+  if (stopping_ || hangs_for(host, now)) return job;
   std::unique_ptr<Job> refused;
   if (queue_.size() >= settings_.queue_max) {
     refused = queue_.take_from_above(host);
     if (refused == nullptr) return job;
   }
-  queue_.add(std::move(job), host, settings_.now());
+  queue_.add(std::move(job), host, now);
   start_for(queue_.ready());
   if (running_ > 0) return refused;
   // The system gives no thread at all.
@@ -54,13 +54,16 @@ std::unique_ptr<Job> Workers::add(std::unique_ptr<Job> job, std::uint64_t host) 
 
 void Workers::submit(std::unique_ptr<Job> job, std::uint64_t host) {
   std::unique_ptr<Job> refused;
-  bool takes_all = false;
+  bool is_ready = false, takes_all = false;
   {
     const std::lock_guard lock(mutex_);
+    const std::size_t before = queue_.ready();
     refused = add(std::move(job), host);
+    is_ready = queue_.ready() > before;
     takes_all = queue_.ready() > waiting_;
   }
   if (refused != nullptr) refused->turn_away();
+  if (!is_ready) return;
   wake_.notify_one();
   if (takes_all) clock_.notify_one();
 }
@@ -80,7 +83,10 @@ void Workers::every(std::chrono::milliseconds period, std::function<void()> tick
     tick_ = std::move(tick);
     period_ = period;
     next_tick_ = Clock::now() + period;
-    start_for(1);
+    if (running_ == 0) {  // nobody would try again: a failure is the caller's
+      threads_.emplace_back([this] { run(); });
+      ++running_;
+    }
   }
   wake_.notify_one();
 }
@@ -114,8 +120,8 @@ void Workers::run() {
   for (;;) {
     wait_for_work(lock);
     if (queue_.ready() == 0) break;
-    JobQueue::Taken taken = queue_.take();
     last_step_ = settings_.now();
+    JobQueue::Taken taken = queue_.take(last_step_);
     ++busy_;
     lock.unlock();
     taken.job->run();
@@ -123,7 +129,7 @@ void Workers::run() {
     lock.lock();
     --busy_;
     last_step_ = settings_.now();
-    queue_.end(taken.host);
+    queue_.end(taken.host, last_step_);
   }
   if (--running_ == 0) ended_.notify_all();
 }

@@ -21,9 +21,10 @@ inline constexpr std::size_t kHostsAtATime = 4;
 
 // A host has a part of the threads at most, so that others find one however long its jobs take.
 //
-// The pool hangs while none of its jobs has ended, and none has begun, for as long as its patience
-// lasts: the storage behind it does not answer. Jobs that wait for it keep memory that other
-// exports need, so that they are turned away, and clients ask again.
+// It hangs for a host that has all of its threads, or while all are busy, when none of these jobs
+// has begun or ended for as long as the patience lasts: the storage behind it does not answer. Jobs
+// that wait for it keep memory that other exports need, so that they are turned away, and clients
+// ask again.
 class Workers {
  public:
   using Clock = JobQueue::Clock;
@@ -52,7 +53,8 @@ class Workers {
   // that is not the pool's.
   void turn_late_away();
   // Calls `tick` once in a period, on one of the threads, until the pool stops; later where all of
-  // them are busy. It does not wait, and may submit what does. Call once.
+  // them are busy. It does not wait, and may submit what does. Call once. Throws std::system_error
+  // where there is no thread, and the system gives none.
   void every(std::chrono::milliseconds period, std::function<void()> tick);
 
  private:
@@ -63,8 +65,8 @@ class Workers {
   bool may_tick() const noexcept { return tick_ != nullptr && !is_ticking_ && !stopping_; }
   // Starts a thread if one of so many jobs would wait for it, and there may be more.
   void start_for(std::size_t jobs);
-  // Returns whether a job of the host would wait, and for what does not go on.
-  bool hangs_for(std::uint64_t host) const noexcept;
+  // Returns whether a job of the host would wait, and for jobs that do not go on.
+  bool hangs_for(std::uint64_t host, Clock::time_point now) const noexcept;
   // Adds the job. Returns what is turned away in its place: itself, or one of another host; null:
   // nothing is.
   std::unique_ptr<Job> add(std::unique_ptr<Job> job, std::uint64_t host);

@@ -120,12 +120,17 @@ TEST(Workers, EndWhileOneKeepsTheTime) {
   EXPECT_TRUE(workers.stop(std::chrono::steady_clock::now() + kBound));
 }
 
-std::chrono::steady_clock::time_point virtual_now;
+// Read by the threads of the pool.
+std::atomic<std::chrono::steady_clock::time_point> virtual_now;
+
+void pass(std::chrono::milliseconds time) {
+  virtual_now = virtual_now.load() + time;
+}
 
 Workers::Settings in_virtual_time(std::size_t queue_max) {
   Workers::Settings settings = threads(1);
   settings.queue_max = queue_max;
-  settings.now = []() noexcept { return virtual_now; };
+  settings.now = []() noexcept { return virtual_now.load(); };
   return settings;
 }
 
@@ -134,7 +139,7 @@ Workers::Settings in_virtual_time(std::size_t queue_max) {
 class HangingPool : public ::testing::Test {
  protected:
   explicit HangingPool(std::size_t queue_max = 1000) : workers_(in_virtual_time(queue_max)) {
-    virtual_now = {};
+    virtual_now = std::chrono::steady_clock::time_point{};
     submit(workers_, [this] {
       begun_ = 1;
       while (!is_over_) std::this_thread::yield();
@@ -161,35 +166,73 @@ class HangingPool : public ::testing::Test {
 
 TEST_F(HangingPool, TurnsAwayWhatHasWaitedForLongerThanItsPatience) {
   add('a');
-  virtual_now += std::chrono::seconds(5);
+  pass(std::chrono::seconds(5));
   add('b');
-  virtual_now += std::chrono::seconds(5);
+  pass(std::chrono::seconds(5));
   workers_.turn_late_away();
   EXPECT_EQ(notes_, "");
-  virtual_now += milliseconds(1);
+  pass(milliseconds(1));
   workers_.turn_late_away();
   EXPECT_EQ(notes_, "-a");
   EXPECT_EQ(end(), "-ab");
 }
 
 TEST_F(HangingPool, TakesNothingAnyMore) {
-  virtual_now += std::chrono::seconds(10);
+  pass(std::chrono::seconds(10));
   add('a');
-  virtual_now += milliseconds(1);
+  pass(milliseconds(1));
   add('b');
   EXPECT_EQ(notes_, "-b") << "its only thread has been busy for longer than ten seconds";
   EXPECT_EQ(end(), "-ba");
 }
 
-TEST(Workers, TakeJobsHoweverLongNoneHasCome) {
-  virtual_now = {};
-  std::atomic<int> done = 0;
-  Workers workers(in_virtual_time(1));
-  submit(workers, [&done] { ++done; });
-  EXPECT_TRUE(comes_to(done, 1));
-  virtual_now += std::chrono::hours(1);
-  submit(workers, [&done] { ++done; });
-  EXPECT_TRUE(comes_to(done, 2));
+// Its hosts have a thread each; one of them hangs, and the other does not.
+TEST(Workers, TakeNoMoreOfAHostWhoseJobsHangWhateverOthersDo) {
+  virtual_now = std::chrono::steady_clock::time_point{};
+  Workers::Settings settings = in_virtual_time(10);
+  settings.threads = 2;
+  std::atomic<bool> is_over = false;
+  std::atomic<int> begun = 0, done = 0;
+  std::string notes;
+  Workers workers(settings);
+  submit(workers, [&] {
+    begun = 1;
+    while (!is_over) std::this_thread::yield();
+  });
+  EXPECT_TRUE(comes_to(begun, 1));
+  for (int i = 1; i <= 11; ++i) {
+    pass(std::chrono::seconds(1));
+    workers.submit(std::make_unique<Running<std::function<void()>>>([&done] { ++done; }), 7);
+    EXPECT_TRUE(comes_to(done, i));
+  }
+  workers.submit(std::make_unique<Noted>(notes, 'a'));
+  EXPECT_EQ(notes, "-a");
+  is_over = true;
+}
+
+TEST(JobQueue, HostWaitsSinceTheLastStepOfItsOwnJobs) {
+  using std::chrono::seconds;
+  const JobQueue::Clock::time_point start{};
+  std::string notes;
+  JobQueue queue(1);
+  const auto add = [&](std::uint64_t host, seconds when) {
+    queue.add(std::make_unique<Noted>(notes, 'x'), host, start + when);
+  };
+  EXPECT_FALSE(queue.waits_since(1));
+  add(1, seconds(100));
+  EXPECT_EQ(queue.waits_since(1), start + seconds(100))
+      << "it came just now, however long none had";
+  (void)queue.take(start + seconds(101));
+  add(1, seconds(105));
+  EXPECT_EQ(queue.waits_since(1), start + seconds(101));
+  add(2, seconds(106));
+  (void)queue.take(start + seconds(107));
+  EXPECT_EQ(queue.waits_since(1), start + seconds(101)) << "a step of another host is none";
+  queue.end(1, start + seconds(110));
+  EXPECT_EQ(queue.waits_since(1), start + seconds(110));
+  (void)queue.take(start + seconds(111));
+  queue.end(1, start + seconds(112));
+  EXPECT_FALSE(queue.waits_since(1));
 }
 
 TEST_F(HangingPool, ServesTheHostsInTurns) {
@@ -221,7 +264,7 @@ TEST(Workers, LeaveAThreadToOthersHoweverLongTheJobsOfAHostTake) {
 
 // The host has as many of the threads as it may have, and none of its jobs ends.
 TEST(Workers, TakeNoMoreOfAHostWhoseJobsHang) {
-  virtual_now = {};
+  virtual_now = std::chrono::steady_clock::time_point{};
   Workers::Settings settings = in_virtual_time(10);
   settings.threads = 2;
   std::atomic<bool> is_over = false;
@@ -233,9 +276,9 @@ TEST(Workers, TakeNoMoreOfAHostWhoseJobsHang) {
     while (!is_over) std::this_thread::yield();
   });
   EXPECT_TRUE(comes_to(begun, 1));
-  virtual_now += std::chrono::seconds(10);
+  pass(std::chrono::seconds(10));
   workers.submit(std::make_unique<Noted>(notes, 'a'));
-  virtual_now += milliseconds(1);
+  pass(milliseconds(1));
   workers.submit(std::make_unique<Noted>(notes, 'b'));
   EXPECT_EQ(notes, "-b");
   is_over = true;
