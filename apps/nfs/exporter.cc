@@ -16,6 +16,7 @@ namespace {
 using rpcrdma::Unexpected;
 
 constexpr std::chrono::seconds kPeriodOfChores{1};
+constexpr std::chrono::seconds kLast{1};           // to end an export, whatever the others took
 constexpr std::uint32_t kMessageMax = 64U << 10U;  // bytes of a call or a reply beside its data
 
 // State that outlives the process is kept beside the key.
@@ -47,10 +48,15 @@ Exporter::Exporter(const HandleKey& key, ExporterOptions options)
 Exporter::~Exporter() = default;
 
 bool Exporter::stop() noexcept {
-  const auto now = std::chrono::steady_clock::now();
-  bool all = true;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kPatience{5};
+  const Clock::time_point begun = Clock::now();
+  // Nothing ends calls behind this any more, whose answers would find no server.
+  bool all = chores_->stop(begun + kPatience);
   for (const ServedExport* each : table_.opened()) {
-    all = each->files->stop(now + each->files->patience_at_end()) && all;
+    // An export that took its time leaves some to the next.
+    const auto until = std::max(begun + each->files->patience_at_end(), Clock::now() + kLast);
+    all = each->files->stop(until) && all;
   }
   return all;
 }
