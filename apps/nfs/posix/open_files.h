@@ -44,7 +44,7 @@ class OpenFile {
   bool are_rights_known() const noexcept { return are_rights_known_; }
   void set_rights_known() noexcept { are_rights_known_ = true; }
 
-  // COMMITs of the file, one at a time.
+  // COMMITs of the file, and other waits for its data, one at a time.
   std::mutex& commits() noexcept { return commits_; }
 
   // Marks a WRITE that is under way, for its scope.

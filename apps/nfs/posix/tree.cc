@@ -269,6 +269,9 @@ bool Tree::settle(const Found& file) {
   // The change may have taken the server's own right to open it.
   const bool is_closed = content == nullptr && (errno == EACCES || errno == EPERM);
   if (content == nullptr && !(is_closed && top_.is_open())) return false;
+  // The kernel reports an error once: a COMMIT beside it would succeed by the verifier of before.
+  std::unique_lock<std::mutex> commits;
+  if (S_ISREG(file.status.st_mode)) commits = std::unique_lock(file.file->commits());
   if ((is_closed ? ::syncfs(top_.descriptor()) : ::fsync(content->descriptor())) == 0) return true;
   // Writes of others may be what failed, and the kernel says it once.
   const int error = errno;
