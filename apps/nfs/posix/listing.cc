@@ -108,13 +108,12 @@ ListingEnd for_each_by_position(const files::File& directory, std::uint64_t posi
 }
 
 // Callers that read long directories at the same time would take memory for all of each.
-bool Listings::read(const files::File& directory, Entries& entries,
-                    std::unique_lock<std::mutex>& of_long) {
+bool Listings::read(const files::File& directory, Entries& entries, LongOne& long_one) {
   bool is_refused = false;
   const ListingEnd end = for_each_by_position(directory, 0, [&](const DirectoryEntry& entry) {
     if (entries.size() == limits_.long_min) {
-      of_long = std::unique_lock(long_, std::try_to_lock);
-      is_refused = !of_long;
+      is_refused = !long_.try_acquire();
+      if (!is_refused) long_one.of = &long_;
     }
     if (!is_refused) entries.push_back({entry.name, entry.fileid, cookie_of(entry.name)});
     return !is_refused;
@@ -141,11 +140,12 @@ std::optional<Listings::Page> Listings::page(const InnerHandle& handle,
   }
   const bool may_be_kept = is_past(status.st_ctim);
   Entries entries;
-  std::unique_lock<std::mutex> of_long;
-  if (!read(directory, entries, of_long)) return std::nullopt;
+  LongOne long_one;
+  if (!read(directory, entries, long_one)) return std::nullopt;
   sort_by_cookie(entries);
   Page page = page_of(entries, cookie, count);
-  const bool is_all = cookie == 0 && page.is_last;  // nobody asks for more of it
+  // One page has all of it, and is often all that is asked for; else the next page keeps it.
+  const bool is_all = cookie == 0 && page.is_last;
   if (!may_be_kept || is_all || entries.size() > limits_.entries_max) return page;
   const std::lock_guard lock(mutex_);
   entries_kept_ += entries.size();

@@ -15,6 +15,7 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <string>
 #include <vector>
 
@@ -60,8 +61,8 @@ class Listings {
   // was before. nullopt: errno; EAGAIN: another long one is being read.
   std::optional<Page> page(const InnerHandle& handle, const files::File& directory,
                            const struct stat& status, std::uint64_t cookie, std::size_t count);
-  // For tests: keeps long directories from being read while it is held.
-  std::mutex& long_one() noexcept { return long_; }
+  // For tests: keeps long directories from being read while it is taken.
+  std::binary_semaphore& long_one() noexcept { return long_; }
 
  private:
   struct Kept {
@@ -69,11 +70,18 @@ class Listings {
     timespec changed;  // ctime of the directory when it was listed; clients set mtime
     Entries entries;
   };
-  // Reads all of it; `of_long` becomes a lock of long_ if it is long. False: errno.
-  bool read(const files::File& directory, Entries& entries, std::unique_lock<std::mutex>& of_long);
+  // Gives long_ back.
+  struct LongOne {
+    ~LongOne() {
+      if (of != nullptr) of->release();
+    }
+    std::binary_semaphore* of = nullptr;
+  };
+  // Reads all of it; a long one takes long_. False: errno.
+  bool read(const files::File& directory, Entries& entries, LongOne& long_one);
 
   const Limits limits_{};
-  std::mutex long_;  // held while a long directory is read and sorted
+  std::binary_semaphore long_{1};  // taken while a long directory is read and sorted
   std::mutex mutex_;
   std::list<Kept> kept_;          // guarded by mutex_; the one used last in front
   std::size_t entries_kept_ = 0;  // guarded by mutex_

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -65,14 +64,14 @@ TEST_F(ListingsTest, GoOnBehindTheirCookieWhereEntriesCameAndWent) {
 TEST_F(ListingsTest, AreMadeForOneLongDirectoryAtATime) {
   for (int i = 0; i < 20; ++i) make(std::to_string(i));
   Listings listings({.long_min = 10});
-  {
-    const std::lock_guard other(listings.long_one());
-    EXPECT_FALSE(page(listings, 0, 5));
-    EXPECT_EQ(errno, EAGAIN) << "the client asks again";
-  }
+  listings.long_one().acquire();
+  EXPECT_FALSE(page(listings, 0, 5));
+  EXPECT_EQ(errno, EAGAIN) << "the client asks again";
+  listings.long_one().release();
   EXPECT_EQ(page(listings, 0, 5)->entries.size(), 5U);
+  EXPECT_TRUE(listings.long_one().try_acquire()) << "it was given back";
   Listings patient({.long_min = 30});
-  const std::lock_guard other(patient.long_one());
+  patient.long_one().acquire();
   EXPECT_TRUE(page(patient, 0, 5)) << "it is not long";
 }
 
