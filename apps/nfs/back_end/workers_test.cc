@@ -127,8 +127,9 @@ void pass(std::chrono::milliseconds time) {
   virtual_now = virtual_now.load() + time;
 }
 
-Workers::Settings in_virtual_time(std::size_t queue_max) {
+Workers::Settings in_virtual_time(std::size_t queue_max, std::size_t threads_max) {
   Workers::Settings settings = threads(1);
+  settings.threads = threads_max;
   settings.queue_max = queue_max;
   settings.now = []() noexcept { return virtual_now.load(); };
   return settings;
@@ -138,7 +139,8 @@ Workers::Settings in_virtual_time(std::size_t queue_max) {
 // time is the test's.
 class HangingPool : public ::testing::Test {
  protected:
-  explicit HangingPool(std::size_t queue_max = 1000) : workers_(in_virtual_time(queue_max)) {
+  explicit HangingPool(std::size_t queue_max = 1000, std::size_t threads = 1)
+      : workers_(in_virtual_time(queue_max, threads)) {
     virtual_now = std::chrono::steady_clock::time_point{};
     submit(workers_, [this] {
       begun_ = 1;
@@ -186,28 +188,31 @@ TEST_F(HangingPool, TakesNothingAnyMore) {
   EXPECT_EQ(end(), "-ba");
 }
 
-// Its hosts have a thread each; one of them hangs, and the other does not.
-TEST(Workers, TakeNoMoreOfAHostWhoseJobsHangWhateverOthersDo) {
-  virtual_now = std::chrono::steady_clock::time_point{};
-  Workers::Settings settings = in_virtual_time(10);
-  settings.threads = 2;
-  std::atomic<bool> is_over = false;
-  std::atomic<int> begun = 0, done = 0;
-  std::string notes;
-  Workers workers(settings);
-  submit(workers, [&] {
-    begun = 1;
-    while (!is_over) std::this_thread::yield();
-  });
-  EXPECT_TRUE(comes_to(begun, 1));
+// A host has one of its two threads.
+class SharedPool : public HangingPool {
+ protected:
+  static constexpr std::uint64_t kHanging = 0, kOther = 7;
+  SharedPool() : HangingPool(1000, 2) {}
+};
+
+TEST_F(SharedPool, TakesNoMoreOfAHostWhoseJobsHang) {
+  pass(std::chrono::seconds(10));
+  add('a', kHanging);
+  pass(milliseconds(1));
+  add('b', kHanging);
+  EXPECT_EQ(notes_, "-b");
+  EXPECT_EQ(end(), "-ba");
+}
+
+TEST_F(SharedPool, TakesNoMoreOfAHostWhoseJobsHangWhateverOthersDo) {
+  std::atomic<int> done = 0;
   for (int i = 1; i <= 11; ++i) {
     pass(std::chrono::seconds(1));
-    workers.submit(std::make_unique<Running<std::function<void()>>>([&done] { ++done; }), 7);
+    workers_.submit(std::make_unique<Running<std::function<void()>>>([&done] { ++done; }), kOther);
     EXPECT_TRUE(comes_to(done, i));
   }
-  workers.submit(std::make_unique<Noted>(notes, 'a'));
-  EXPECT_EQ(notes, "-a");
-  is_over = true;
+  add('a', kHanging);
+  EXPECT_EQ(notes_, "-a");
 }
 
 TEST(JobQueue, HostWaitsSinceTheLastStepOfItsOwnJobs) {
@@ -260,30 +265,6 @@ TEST(Workers, LeaveAThreadToOthersHoweverLongTheJobsOfAHostTake) {
   EXPECT_EQ(begun, 1);
   is_over = true;
   EXPECT_TRUE(comes_to(begun, 3));
-}
-
-// The host has as many of the threads as it may have, and none of its jobs ends.
-TEST(Workers, TakeNoMoreOfAHostWhoseJobsHang) {
-  virtual_now = std::chrono::steady_clock::time_point{};
-  Workers::Settings settings = in_virtual_time(10);
-  settings.threads = 2;
-  std::atomic<bool> is_over = false;
-  std::atomic<int> begun = 0;
-  std::string notes;
-  Workers workers(settings);
-  submit(workers, [&] {
-    begun = 1;
-    while (!is_over) std::this_thread::yield();
-  });
-  EXPECT_TRUE(comes_to(begun, 1));
-  pass(std::chrono::seconds(10));
-  workers.submit(std::make_unique<Noted>(notes, 'a'));
-  pass(milliseconds(1));
-  workers.submit(std::make_unique<Noted>(notes, 'b'));
-  EXPECT_EQ(notes, "-b");
-  is_over = true;
-  EXPECT_TRUE(workers.stop(std::chrono::steady_clock::now() + kBound));
-  EXPECT_EQ(notes, "-ba");
 }
 
 class FullPool : public HangingPool {

@@ -75,9 +75,10 @@ std::optional<std::size_t> write_at(const files::File& file, rpcrdma::Bytes data
   return done;
 }
 
-// Returns whether a stable write has failed because the disk did not take what was there: the same
-// write succeeds then without waiting for the disk. The largest size, a quota and a full disk make
-// it fail before, which costs nobody anything, and happens as often as a client likes.
+// Returns whether the disk failed to take the data of a stable write, so that other data may be
+// lost as well: without waiting for the disk, the same write succeeds. The largest file size, a
+// quota and a full disk fail it before that; no data is lost then, however often a client provokes
+// them.
 bool has_failed_to_sync(const files::File& file, const nfs3::WRITE3args& args, int error) {
   return error == EIO || write_at(file, args.data, args.offset, 0).has_value();
 }
