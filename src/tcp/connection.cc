@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "posix/address.h"
+#include "posix/vanished_peer.h"
 
 namespace rpcrdma::tcp {
 namespace {
@@ -30,11 +31,7 @@ void set_option(int fd, int level, int name, int value) noexcept {
 void configure(int fd) noexcept {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A host that vanished is noticed within a minute, also when there is nothing to send to it.
-  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  posix::notice_vanished_peer(fd);
 }
 
 bool would_block() noexcept {

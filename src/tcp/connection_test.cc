@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -89,6 +90,17 @@ class ConnectionTest : public ::testing::Test {
   Stream heard;
   bool heard_end = false;
 };
+
+// Its connection would keep its place for a quarter of an hour.
+TEST_F(ConnectionTest, PeerThatVanishesWithBytesUnderWayIsNoticedWithinAMinute) {
+  connect();
+  const std::optional<posix::Fd> socket = connection->release();
+  ASSERT_TRUE(socket);
+  int unanswered_ms = 0;
+  socklen_t size = sizeof(unanswered_ms);
+  ASSERT_EQ(::getsockopt(socket->value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, &size), 0);
+  EXPECT_EQ(unanswered_ms, 60'000);
+}
 
 TEST_F(ConnectionTest, HandsOutMessagesInTheirOrder) {
   connect();

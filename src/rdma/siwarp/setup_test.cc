@@ -1,5 +1,8 @@
 // How connections begin over real sockets, and how peers fail to.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -7,7 +10,10 @@
 #include <cerrno>
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
+#include "posix/address.h"
+#include "posix/fd.h"
 #include "rdma/siwarp/nodes_for_test.h"
 #include "support/hex.h"
 #include "support/raw_peer.h"
@@ -63,6 +69,28 @@ TEST(SiwarpSetup, AgreesOnReadsInFlight) {
 }
 
 TEST(SiwarpSetup, IncomingThatIsDroppedIsRefused) {
+// Its connection would keep its place for a quarter of an hour.
+TEST(SiwarpSetup, PeerThatVanishesWithBytesUnderWayIsNoticedWithinAMinute) {
+  Nodes nodes;
+  End client;
+  End server;
+  nodes.connect(client, server);
+  int ends = 0;
+  for (int fd = 0; fd < 256; ++fd) {
+    posix::Address peer;
+    peer.size = sizeof(peer.storage);
+    int unanswered_ms = 0;
+    socklen_t size = sizeof(unanswered_ms);
+    if (::getpeername(fd, peer.pointer(), &peer.size) != 0 ||
+        ::getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, &size) != 0) {
+      continue;
+    }
+    ++ends;
+    EXPECT_EQ(unanswered_ms, 60'000);
+  }
+  EXPECT_EQ(ends, 2);
+}
+
   Nodes nodes;
   End client;
   client.start(std::move(*nodes.client_provider->connect(nodes.listener->address(), {})));

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "posix/vanished_peer.h"
+
 namespace rpcrdma::rdma::siwarp {
 namespace {
 
@@ -54,11 +56,7 @@ Expected<posix::Fd, Error> open_tcp(int family, int descriptors_from) {
 
 void TcpSocket::configure(int buffer_size) noexcept {
   set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
-  // A host that vanished is noticed within a minute, also when there is nothing to send to it.
-  set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, 10);
-  set_option(fd(), IPPROTO_TCP, TCP_KEEPCNT, 3);
+  posix::notice_vanished_peer(fd());
   if (buffer_size <= 0) return;
   set_option(fd(), SOL_SOCKET, SO_SNDBUF, buffer_size);
   set_option(fd(), SOL_SOCKET, SO_RCVBUF, buffer_size);
