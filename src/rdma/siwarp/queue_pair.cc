@@ -140,6 +140,8 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::accept(Shard& shard, Inco
   if (!shard.reactor->watch(made->socket_.fd(), EPOLLIN, *made)) {
     return Unexpected<Error>(Error{Errc::kNoResources, errno, "epoll_ctl"});
   }
+  // A peer that takes no bytes would keep its place by not reading the Reply.
+  shard.reactor->set_deadline(*made, posix::Reactor::now() + shard.options.setup_timeout_responder);
   made->continue_setup();
   return made;
 }
@@ -305,6 +307,7 @@ void QueuePair::transmit() {
     const IoResult result = socket_.send(room.first(count));
     if (result.kind == IoResult::Kind::kWouldBlock) {
       expect_writable(true);
+      settle();  // a Read that can go on no more may just have been found
     } else if (result.kind == IoResult::Kind::kBytes) {
       shard_.moved = true;
       stream_.handle_sent(result.size);

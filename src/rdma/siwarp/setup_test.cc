@@ -30,6 +30,22 @@ using rpcrdma::test::RawMpa;
 using rpcrdma::test::RawPeer;
 using std::chrono::milliseconds;
 
+// Returns the two ends of a TCP connection over loopback. The first has little room for what it
+// sends, as the second has for what it receives, and the system makes no more.
+std::pair<int, int> tcp_connection() {
+  constexpr int kRoom = 4096;
+  const posix::Fd listener(::socket(AF_INET, SOCK_STREAM, 0));
+  posix::Address address = *posix::parse_address("127.0.0.1:0");
+  EXPECT_EQ(::setsockopt(listener.value(), SOL_SOCKET, SO_RCVBUF, &kRoom, sizeof(kRoom)), 0);
+  EXPECT_EQ(::bind(listener.value(), address.pointer(), address.size), 0);
+  EXPECT_EQ(::listen(listener.value(), 1), 0);
+  EXPECT_EQ(::getsockname(listener.value(), address.pointer(), &address.size), 0);
+  const int active = ::socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(::setsockopt(active, SOL_SOCKET, SO_SNDBUF, &kRoom, sizeof(kRoom)), 0);
+  EXPECT_EQ(::connect(active, address.pointer(), address.size), 0);
+  return {active, ::accept(listener.value(), nullptr, nullptr)};
+}
+
 TEST(SiwarpSetup, EveryMixOfOptionsWorks) {
   for (int mix = 0; mix < 32; ++mix) {
     SCOPED_TRACE(mix);
@@ -53,22 +69,6 @@ TEST(SiwarpSetup, EveryMixOfOptionsWorks) {
   }
 }
 
-TEST(SiwarpSetup, AgreesOnReadsInFlight) {
-  Options left;
-  Options right;
-  left.ird = 3;
-  left.ord = 9;
-  right.ird = 5;
-  right.ord = 7;
-  Nodes nodes(left, right);
-  End client;
-  End server;
-  nodes.connect(client, server);
-  EXPECT_EQ(client.queue_pair->capabilities().reads_in_flight_max, 5U);
-  EXPECT_EQ(server.queue_pair->capabilities().reads_in_flight_max, 3U);
-}
-
-TEST(SiwarpSetup, IncomingThatIsDroppedIsRefused) {
 // Its connection would keep its place for a quarter of an hour.
 TEST(SiwarpSetup, PeerThatVanishesWithBytesUnderWayIsNoticedWithinAMinute) {
   Nodes nodes;
@@ -91,6 +91,22 @@ TEST(SiwarpSetup, PeerThatVanishesWithBytesUnderWayIsNoticedWithinAMinute) {
   EXPECT_EQ(ends, 2);
 }
 
+TEST(SiwarpSetup, AgreesOnReadsInFlight) {
+  Options left;
+  Options right;
+  left.ird = 3;
+  left.ord = 9;
+  right.ird = 5;
+  right.ord = 7;
+  Nodes nodes(left, right);
+  End client;
+  End server;
+  nodes.connect(client, server);
+  EXPECT_EQ(client.queue_pair->capabilities().reads_in_flight_max, 5U);
+  EXPECT_EQ(server.queue_pair->capabilities().reads_in_flight_max, 3U);
+}
+
+TEST(SiwarpSetup, IncomingThatIsDroppedIsRefused) {
   Nodes nodes;
   End client;
   client.start(std::move(*nodes.client_provider->connect(nodes.listener->address(), {})));
@@ -150,6 +166,32 @@ TEST(SiwarpSetup, SilentPeerIsDroppedWithinItsTime) {
   EXPECT_EQ(setup_counters(*nodes.server_provider).timed_out, 3U);
   EXPECT_EQ(setup_counters(*nodes.server_provider).presented, 0U);
   EXPECT_EQ(nodes.listener->poll_incoming(), nullptr);
+}
+
+// The server may have taken over a connection whose peer takes no bytes any more.
+TEST(SiwarpSetup, PeerThatDoesNotTakeTheReplyIsDroppedWithinItsTime) {
+  Options options;
+  options.setup_timeout_responder = milliseconds(30);
+  options.socket_buffer_size = 0;  // as the system has it
+  Nodes nodes({}, options);
+  const auto [ours, peers] = tcp_connection();
+  RawPeer peer(peers, [&] { nodes.pump(); });
+  ASSERT_TRUE(peer.send(raw_mpa_frame(false, {})));
+  const Buffer words(100'000);
+  const auto takes = [ours = ours, &words](std::size_t size) {
+    return ::send(ours, words.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
+  };
+  for (pollfd writable{ours, POLLOUT, 0}; ::poll(&writable, 1, 20) > 0 || takes(1);) {
+    while (takes(words.size()) || takes(1)) {
+    }
+  }
+  ASSERT_TRUE(nodes.listener->adopt(ours));
+  auto incoming = nodes.incoming();
+  ASSERT_NE(incoming, nullptr);
+  End server;
+  server.start(std::move(*nodes.server_provider->accept(std::move(incoming), {})));
+  EXPECT_EQ(nodes.event(server), LinkEvent::kRefused);
+  EXPECT_EQ(server.queue_pair->cause().code, Errc::kTimedOut);
 }
 
 TEST(SiwarpSetup, SilentResponderTimesOut) {
