@@ -33,6 +33,7 @@ struct MadeCall : SlotBase {
   bool send_asked = false;            // its Send was emitted
   std::uint8_t pending = 0;           // work requests not completed
   std::uint32_t arrivals_before = 0;  // messages received on the connection when it was sent
+  std::uint32_t sends_before = 0;     // its place among them when its fencing began (LeavingSends)
   Xid xid{};
   std::uint32_t in_reply_chunk = 0;  // of the reply, bytes
   Instant deadline{};                // of the call; in kFencing: for its memory to be safe
@@ -42,6 +43,9 @@ struct MadeCall : SlotBase {
   ReceiveId receive{};               // of the reply
   std::optional<CallError> error;    // set: the call has failed and is being fenced
   CallChunks* chunks = nullptr;
+
+  // Returns whether the peer may reach memory of it that is not being revoked.
+  bool is_exposed() const noexcept { return chunks != nullptr && chunks->exposures.any_live(); }
 };
 static_assert(sizeof(MadeCall) <= 128, "a slot is two cache lines");
 

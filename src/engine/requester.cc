@@ -136,7 +136,7 @@ void Requester::handle_done(const Completion& done, const WorkName& name) {
   RPCRDMA_ASSERT(slots_.is_same_use(slot, name), "a completion for work that was not posted");
   RPCRDMA_ASSERT(slot.pending > 0, "a completion for work that was not posted");
   --slot.pending;
-  last_done_ = now_;
+  if (name.kind == WorkKind::kCallSend) sends_.note_complete(now_);
   if (name.kind == WorkKind::kExpose) handle_exposed(slot, done, name.part);
   if (name.kind == WorkKind::kRevoke) slot.chunks->exposures.revoked(name.part);
   if (name.kind == WorkKind::kPull) profile_->handle_read(slot.index, done);
@@ -164,10 +164,9 @@ void Requester::handle_timeout(Instant now) {
     if (!slot.used || slot.state == State::kDelivered || slot.state == State::kAbandoned) continue;
     if (slot.deadline <= now) {
       if (slot.state == State::kFencing) {
-        const bool only_leaves = slot.chunks == nullptr || !slot.chunks->exposures.any_live();
-        if (only_leaves && now < last_done_ + options_.fence_timeout) {
-          // Others leave all the while, so its Send will: on a slow link arguments queue up.
-          set_deadline(slot, last_done_ + options_.fence_timeout);
+        const Instant until = sends_.reason_to_wait(slot.sends_before, options_.fence_timeout);
+        if (!slot.is_exposed() && now < until) {
+          set_deadline(slot, until);
           continue;
         }
         // The memory cannot be made safe while the connection lives.
@@ -269,6 +268,7 @@ bool Requester::emit_send(Slot& slot, WorkRoom& room) {
   if (padding) [[unlikely]]
     room.insert(1 + padding->before, headers_.slice(slot.index, padding->size, header_size));
   ++slot.pending;
+  sends_.ask();
   slot.send_asked = true;
   slot.arrivals_before = shared_.arrivals();
   slot.state = State::kSent;
@@ -412,15 +412,14 @@ void Requester::fail(Slot& slot, CallError error) {
 
 void Requester::start_fencing(Instant now, Slot& slot) {
   slot.state = State::kFencing;
+  slot.sends_before = sends_.place();
   set_deadline(slot, now + options_.fence_timeout);
   fence(slot);
 }
 
 void Requester::fence(Slot& slot) {
-  const bool has_handles = slot.chunks != nullptr;
-  if (!shared_.connected && has_handles) slot.chunks->exposures.lose();
-  if ((has_handles && slot.chunks->exposures.any_live()) ||
-      (profile_ != nullptr && profile_->owes_done(slot.index))) {
+  if (!shared_.connected && slot.chunks != nullptr) slot.chunks->exposures.lose();
+  if (slot.is_exposed() || (profile_ != nullptr && profile_->owes_done(slot.index))) {
     return slots_.make_ready(slot);
   }
   if (slot.pending == 0) finish(slot, slot.inline_part);

@@ -10,6 +10,7 @@
 #include "engine/call_chunks.h"
 #include "engine/call_gate.h"
 #include "engine/chunk_planner.h"
+#include "engine/leaving_sends.h"
 #include "engine/made_call.h"
 #include "engine/rfc5666/read_replies.h"
 #include "engine/shared.h"
@@ -96,9 +97,9 @@ class Requester final : private rfc5666::ReadReplies::Host {
   PartPool<CallChunks> chunks_;
   XidIndex xids_;                // of slots_
   Instant now_{};                // may be early
-  Instant last_done_{};          // when work of a Call was complete last
   std::uint32_t in_flight_ = 0;  // started and not ended
   Deadline next_timeout_;        // no deadline is earlier
+  LeavingSends sends_;
   VersionOffer offer_;
 };
 

@@ -608,6 +608,39 @@ TEST_F(Client, CallWhoseSendIsStuckBehindOthersThatLeaveKeepsTheConnection) {
   EXPECT_TRUE(client.take_action<Disconnect>()) << "nothing has left since";
 }
 
+// The peer has begun a Write into its memory, which holds the handle: a Send that was posted later
+// shows that nothing else does.
+TEST_F(Client, CallWhoseHandleIsHeldBackEndsTheConnectionThoughLaterCallsLeave) {
+  grant(4);
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  const Instant canceled = client.now;
+  client.engine.requester().cancel(canceled, *last_call);
+  client.drain();
+  const auto send_another = [&](std::uint32_t xid) {
+    ASSERT_TRUE(start_null(xid));
+    const auto send = client.take_action<PostSend>();
+    ASSERT_TRUE(send);
+    client.done(send->id);
+    answer(xid);
+  };
+  const auto pass = [&](Instant until) {
+    client.now = until;
+    client.engine.handle_time(until);
+    client.engine.handle_timeout(until);
+    client.drain();
+  };
+  pass(canceled + small().fence_timeout / 2);
+  send_another(2);
+  pass(canceled + small().fence_timeout - std::chrono::milliseconds(1));
+  send_another(3);
+  EXPECT_FALSE(client.take_action<Disconnect>());
+  pass(canceled + small().fence_timeout);
+  EXPECT_TRUE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kUnfenced);
+}
+
 TEST_F(Client, CanceledCallHasTheFenceTimeoutForItsMemoryNotItsOwn) {
   grant(4);
   start_with_chunks(1);
