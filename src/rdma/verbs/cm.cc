@@ -16,6 +16,7 @@ namespace rpcrdma::rdma::verbs {
 namespace {
 
 constexpr const char* kManagerFile = "/dev/infiniband/rdma_cm";
+constexpr int kEventsPerRound = 64;
 
 }  // namespace
 
@@ -50,10 +51,14 @@ CmId CmChannel::make_id(CmTarget& target) {
 
 void CmChannel::handle_ready(std::uint32_t /*events*/) {
   rdma_cm_event* event = nullptr;
-  for (;;) {
+  // The rest is for the next round, since epoll says again that there is some: peers that connect
+  // as fast as they can would keep this thread else.
+  for (int left = kEventsPerRound; left > 0; --left) {
     if (rdma_get_cm_event(channel_.get(), &event) != 0) {
-      // It will never work again, and epoll would say so for ever.
-      if (errno != EAGAIN && errno != EINTR) reactor_.unwatch(channel_->fd, *this);
+      // Other errors stay, and epoll would say so for ever. A lack of memory passes.
+      if (errno != EAGAIN && errno != EINTR && errno != ENOMEM) {
+        reactor_.unwatch(channel_->fd, *this);
+      }
       return;
     }
     const bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
