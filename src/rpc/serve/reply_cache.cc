@@ -113,7 +113,7 @@ void ReplyCache::finish(const Key& key, Reply&& reply) {
     settle(host);
     bytes_ += size;
     ++finished_;
-    ++ends_;
+    if (is_wanted) ++ends_;
   }
   if (is_wanted && wake_) wake_();
 }
@@ -127,7 +127,7 @@ void ReplyCache::forget(const Key& key) {
       is_wanted = at->second.is_wanted;
       entries_.erase(at);
     }
-    ++ends_;
+    if (is_wanted) ++ends_;
   }
   if (is_wanted && wake_) wake_();
 }

@@ -88,7 +88,8 @@ class ReplyCache {
   // and drops older ones for others.
   void finish(const Key& key, Reply&& reply);
   void forget(const Key& key);
-  // Counts the calls of finish() and forget(): when it has changed, ask begin() again.
+  // Counts the ends of calls that were said to be in progress: when it has changed, ask begin()
+  // again. Not those of all calls, since those that wait are looked up again at each.
   std::uint64_t ends() const noexcept { return ends_; }
 
   // Remember Calls that are not executed again because the peer refused access to their chunks. See

@@ -88,6 +88,24 @@ TEST(ReplyCache, TakesAReplyOfAFurtherHost) {
   EXPECT_EQ(cache.finished(), 4U);
 }
 
+// Those that wait are looked up again at each end that counts.
+TEST(ReplyCache, CountsTheEndsOfCallsThatOthersWaitForAlone) {
+  ReplyCache cache(100, 1U << 20U);
+  int woken = 0;
+  cache.wake_by([&woken] { ++woken; });
+  for (std::uint32_t xid = 1; xid <= 4; ++xid) cache.begin(key(xid));
+  cache.finish(key(1), reply(8));
+  cache.forget(key(2));
+  EXPECT_EQ(cache.ends(), 0U);
+  EXPECT_EQ(cache.begin(key(3)).found, Found::kInProgress);
+  cache.finish(key(3), reply(8));
+  EXPECT_EQ(cache.ends(), 1U);
+  EXPECT_EQ(cache.begin(key(4)).found, Found::kInProgress);
+  cache.forget(key(4));
+  EXPECT_EQ(cache.ends(), 2U);
+  EXPECT_EQ(woken, 2);
+}
+
 TEST(ReplyCache, EachPartOfTheKeyTellsRequestsApart) {
   ReplyCache cache(100, 1U << 20U);
   auto other = key(1);
