@@ -179,6 +179,21 @@ TEST_F(ExportReload, ExportThatIsGoneIsStaleAndComesBackWithItsHandles) {
   EXPECT_EQ(first(), served) << "the directory was not opened twice";
 }
 
+// A file system may have been mounted there: what is written goes elsewhere than one would expect.
+TEST_F(ExportReload, DirectoryThatHasAnotherInItsPlaceIsNamed) {
+  const auto notes = [this] {
+    return exporter_->set_exports({made("a:rw,name=/a"), made("b:ro,name=/b")}).value();
+  };
+  EXPECT_EQ(notes(), std::vector<std::string>());
+  fs::rename(top_ / "a", top_ / "elsewhere");
+  EXPECT_EQ(notes(), std::vector<std::string>()) << "nothing is in its place";
+  fs::create_directory(top_ / "a");
+  const std::vector<std::string> named = notes();
+  ASSERT_EQ(named.size(), 1U);
+  EXPECT_EQ(named[0].find("/a: " + (top_ / "a").string() + " is another directory now"), 0U)
+      << named[0];
+}
+
 TEST_F(ExportReload, MistakeChangesNothing) {
   EXPECT_NE(refusal({made("b:rw,name=/b"), made("nowhere:rw,name=/c")}).find("nowhere"),
             std::string::npos);

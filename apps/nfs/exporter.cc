@@ -184,6 +184,11 @@ rpcrdma::Expected<ServedExport*, std::string> Exporter::opened(const Export& wan
     if (made.name != wanted.name) continue;
     if (made.directory == wanted.directory && made.settings == wanted.settings &&
         made.is_sync == wanted.is_sync) {
+      if (each->files->has_been_replaced()) {
+        notes.push_back(fmt::format(
+            "{}: {} is another directory now than the one that is served; a restart serves it",
+            made.name, made.directory));
+      }
       return each;
     }
     return Unexpected<std::string>(fmt::format(

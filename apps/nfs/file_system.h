@@ -107,6 +107,10 @@ class FileSystem : public Operations<kLastProcedure> {
   // nothing itself that one would have to wait for.
   virtual void set_open_files_max(std::size_t /*count*/) {}
 
+  // Returns whether the export's name leads to another directory than the one that is served, since
+  // a file system was mounted there, say. May wait for storage.
+  virtual bool has_been_replaced() const { return false; }
+
   // Returns the inner handle of the export's directory.
   virtual std::vector<std::byte> root() const = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cerrno>
@@ -93,9 +94,12 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
  public:
   using Inform = std::function<void(const std::string&)>;
 
-  PosixFileSystem(files::File root, std::unique_ptr<Handles> handles, const HandleMaker& maker,
-                  const Tree::Settings& settings, const Workers::Settings& pool, Inform inform)
-      : tree_(std::move(root), std::move(handles), maker, settings),
+  PosixFileSystem(files::File root, std::string directory, std::unique_ptr<Handles> handles,
+                  const HandleMaker& maker, const Tree::Settings& settings,
+                  const Workers::Settings& pool, Inform inform)
+      : directory_(std::move(directory)),
+        place_(place_of(root)),
+        tree_(std::move(root), std::move(handles), maker, settings),
         inform_(std::move(inform)),
         workers_(pool) {}
 
@@ -126,6 +130,11 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
   }
 
   void set_open_files_max(std::size_t count) override { tree_.open_files().set_files_max(count); }
+
+  bool has_been_replaced() const override {
+    const files::File now(directory_, O_PATH | O_DIRECTORY);
+    return now.is_open() && place_of(now) != place_;
+  }
 
   template <class Procedure>
   void run(Request<Procedure> request) {
@@ -166,6 +175,15 @@ class PosixFileSystem final : public FileSystemOf<PosixFileSystem> {
     is_closing_removed_ = false;
   }
 
+  using Place = std::pair<dev_t, ino_t>;
+  static Place place_of(const files::File& directory) noexcept {
+    struct stat status {};
+    if (::fstat(directory.descriptor(), &status) != 0) return {};
+    return {status.st_dev, status.st_ino};
+  }
+
+  const std::string directory_;
+  const Place place_;
   Tree tree_;
   const Inform inform_;
   std::atomic<bool> is_closing_removed_ = false;
@@ -213,8 +231,8 @@ rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open_directory(
   pool.queue_max = options.waiting_max;
   pool.patience = options.patience;
   pool.begin = become_worker;
-  return std::make_unique<PosixFileSystem>(std::move(root), std::move(keeper), handles, settings,
-                                           pool, options.inform);
+  return std::make_unique<PosixFileSystem>(std::move(root), directory, std::move(keeper), handles,
+                                           settings, pool, options.inform);
 }
 
 }  // namespace nfs::posix
