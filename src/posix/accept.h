@@ -28,6 +28,11 @@ inline bool is_about_one_connection(int error) noexcept {
   }
 }
 
+// Returns whether the system has nothing left for a further connection.
+inline bool is_about_resources(int error) noexcept {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 }  // namespace rpcrdma::posix
 
 #endif  // RPCRDMA_POSIX_ACCEPT_H_

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr std::chrono::milliseconds kExhaustedRest{100};
+constexpr std::chrono::seconds kReportsEvery{1};  // while it lasts
 
 // Returns Accepted::peer. `address`: what accept() said.
 std::string name_of(const posix::Address& address, int fd) {
@@ -120,7 +121,7 @@ std::optional<Accepted> Listener::accept() {
     posix::Fd fd(
         ::accept4(socket_.value(), peer.pointer(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
-      is_exhausted_ = false;
+      reports_at_ = {};
       std::string name = name_of(peer, fd.value());
       return Accepted{std::move(fd), std::move(name)};
     }
@@ -128,8 +129,12 @@ std::optional<Accepted> Listener::accept() {
     ready_ = false;
     // No descriptors, or no memory; or another process that has the socket has shut it down.
     if (errno != EAGAIN && errno != EWOULDBLOCK) {
-      if (!std::exchange(is_exhausted_, true)) failure_ = errno;
-      reactor_.set_deadline(*this, posix::Reactor::now() + kExhaustedRest);
+      const Instant now = posix::Reactor::now();
+      if (now >= reports_at_) {
+        failure_ = errno;
+        reports_at_ = now + kReportsEvery;
+      }
+      reactor_.set_deadline(*this, now + kExhaustedRest);
     }
   }
   return std::nullopt;

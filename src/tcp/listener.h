@@ -52,8 +52,8 @@ class Listener final : private posix::Watched {
   // system has no more descriptors it rests for a while: the next attempt would fail as well.
   std::optional<Accepted> accept();
 
-  // Returns why accept() has rested since it was last asked, an errno; once, until a connection is
-  // accepted again. Clients wait meanwhile.
+  // Returns why accept() has rested, an errno, once a second as long as that lasts. Clients wait
+  // meanwhile.
   std::optional<int> poll_failure() noexcept { return std::exchange(failure_, std::nullopt); }
 
   // "ADDR:PORT" with the real port, or the path. Valid as long as *this.
@@ -73,7 +73,7 @@ class Listener final : private posix::Watched {
   const SocketFile file_;  // goes before the socket: a file without one would be left otherwise
   const std::string address_;
   bool ready_ = false;
-  bool is_exhausted_ = false;  // accept() has failed since it last gave a connection
+  Instant reports_at_{};  // when a lack of descriptors is worth a further report
   std::optional<int> failure_;
 };
 

@@ -1,6 +1,11 @@
 // A host that has all connections of a server leaves some to others.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -9,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "rdma/siwarp/provider.h"
 #include "rpcrdma/server.h"
+#include "support/forwarding_provider.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
 #include "support/rpc_fixture.h"
@@ -35,9 +42,59 @@ class ListeningService final : public Service {
   Server* server = nullptr;
 };
 
+// Has room for so many connections, and may leave them unconfirmed for good.
+class SmallDevice final : public ForwardingProvider {
+ public:
+  SmallDevice(std::unique_ptr<rdma::Provider> inner, std::size_t places, bool confirms)
+      : ForwardingProvider(*inner), owned_(std::move(inner)), left_(places), confirms_(confirms) {}
+  Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> accept(
+      std::unique_ptr<rdma::Incoming> request, Bytes private_data) override {
+    if (left_ > 0) return ForwardingProvider::accept(std::move(request), private_data);
+    return Unexpected<rdma::Error>(rdma::Error{rdma::Errc::kNoResources, ENOMEM, "the test's"});
+  }
+
+ private:
+  class Place final : public ForwardingQueuePair {
+   public:
+    Place(std::unique_ptr<rdma::QueuePair> inner, SmallDevice& device)
+        : ForwardingQueuePair(std::move(inner)), device_(device) {
+      --device_.left_;
+    }
+    ~Place() override { ++device_.left_; }
+    std::optional<rdma::LinkEvent> poll_link() override {
+      const auto event = ForwardingQueuePair::poll_link();
+      return device_.confirms_ || event != rdma::LinkEvent::kConnected ? event : std::nullopt;
+    }
+
+   private:
+    SmallDevice& device_;
+  };
+  std::unique_ptr<rdma::QueuePair> wrap(std::unique_ptr<rdma::QueuePair> inner) override {
+    return std::make_unique<Place>(std::move(inner), *this);
+  }
+
+  const std::unique_ptr<rdma::Provider> owned_;
+  std::size_t left_;
+  const bool confirms_;
+};
+
 class HostileHost : public ::testing::Test {
  protected:
   void start(std::size_t connections_max, Service* other = nullptr) {
+    server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", options_for(connections_max))));
+    tcp_address = server->add_listener("tcp://127.0.0.1:0").value();
+    Service& of_calls = other != nullptr ? *other : service;
+    ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, of_calls));
+  }
+  // Listens over a device of its own.
+  void start_over(std::size_t connections_max, std::size_t places, bool confirms) {
+    auto device =
+        std::make_unique<SmallDevice>(rdma::siwarp::make_provider({}).value(), places, confirms);
+    server.emplace(
+        std::move(*Server::listen(std::move(device), "127.0.0.1:0", options_for(connections_max))));
+    ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
+  }
+  ServerOptions options_for(std::size_t connections_max) {
     ServerOptions options;
     options.provider.name = "siwarp";
     options.connections_max = options.tcp.connections_max = connections_max;
@@ -45,10 +102,7 @@ class HostileHost : public ::testing::Test {
       if (event.kind == ConnectionEvent::Kind::kRefused) ++refused;
       if (event.kind == ConnectionEvent::Kind::kEnded) ++ended;
     };
-    server.emplace(std::move(*Server::listen("rdma://127.0.0.1:0", options)));
-    tcp_address = server->add_listener("tcp://127.0.0.1:0").value();
-    Service& of_calls = other != nullptr ? *other : service;
-    ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, of_calls));
+    return options;
   }
   ~HostileHost() override {
     for (CallContext* context : service.held) context->succeed();
@@ -263,5 +317,72 @@ TEST_F(HostileHost, LeavesAnIdleRdmaConnectionToAnother) {
   EXPECT_EQ(ended, 1U);
 }
 
+// A device whose peers have not confirmed the set-up has given them their places.
+TEST_F(HostileHost, LeavesAnRdmaConnectionThatItHasNotConfirmed) {
+  start_over(3, 100, false);
+  std::vector<std::unique_ptr<RawPeer>> first;
+  for (int i = 0; i < 3; ++i) {
+    first.push_back(connect_rdma(kFirstHost));
+    ASSERT_NE(first.back(), nullptr);
+  }
+  const auto other = connect_rdma(kOtherHost);
+  EXPECT_NE(other, nullptr);
+  ASSERT_TRUE(first[0]->pump_until([this] { return ended == 1; }));
+}
+
+// Queue pairs and memory that may be locked are often fewer than the connections that may be.
+TEST_F(HostileHost, LeavesAnRdmaConnectionWhereTheDeviceHasNoMore) {
+  start_over(100, 3, true);
+  std::vector<std::unique_ptr<RawPeer>> first;
+  for (int i = 0; i < 3; ++i) {
+    first.push_back(connect_rdma(kFirstHost));
+    ASSERT_NE(first.back(), nullptr);
+  }
+  EXPECT_EQ(connect_rdma(kFirstHost), nullptr);
+  EXPECT_EQ(ended, 0U) << "it has all of them already";
+  const auto other = connect_in_time([this] { return connect_rdma(kOtherHost); });
+  EXPECT_NE(other, nullptr);
+  EXPECT_EQ(ended, 1U);
+}
+
+// As long as this is false, the system gives no descriptor for a connection.
+std::atomic<bool> has_descriptors = true;
+
+TEST_F(HostileHost, LeavesConnectionsWhereThereAreNoDescriptors) {
+  start(100);
+  std::vector<std::unique_ptr<RawPeer>> first;
+  const auto fill = [&](int over_rdma, int over_tcp) {
+    for (int i = 0; i < over_rdma; ++i) first.push_back(connect_rdma(kFirstHost));
+    for (int i = 0; i < over_tcp; ++i) first.push_back(connect_tcp(kFirstHost));
+  };
+  const auto connect_without_descriptors = [this](std::string_view address) {
+    const std::size_t ended_before = ended;
+    has_descriptors = false;
+    auto waits = connect(address, kOtherHost);
+    EXPECT_TRUE(waits->pump_until([&] { return ended > ended_before; }));
+    has_descriptors = true;
+    return waits;
+  };
+  // Over the transport over which it has most.
+  fill(3, 2);
+  const auto over_tcp = connect_without_descriptors(tcp_address);
+  EXPECT_TRUE(is_served(*over_tcp));
+  for (std::size_t i = 3; i < 5; ++i) EXPECT_TRUE(is_served(*first[i]));
+  fill(0, 2);
+  const auto over_rdma = connect_without_descriptors(server->address());
+  EXPECT_FALSE(over_rdma->initiate(RawTalk::mpa(true)).empty());
+  EXPECT_TRUE(first[3]->receive_to_end()) << "its last call came longest ago";
+  EXPECT_EQ(ended, 2U);
+}
+
 }  // namespace
 }  // namespace rpcrdma::test
+
+// Stands before the C library's, in this program alone.
+extern "C" int accept4(int socket, sockaddr* address, socklen_t* size, int flags) {
+  if (rpcrdma::test::has_descriptors) {
+    return static_cast<int>(::syscall(SYS_accept4, socket, address, size, flags));
+  }
+  errno = EMFILE;
+  return -1;
+}

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "posix/accept.h"
+
 namespace rpcrdma::rdma::siwarp {
 namespace {
 
@@ -14,6 +16,7 @@ constexpr int kAcceptsPerRound = 64;
 // The pause of accept() when the system has no more descriptors: the socket stays readable then,
 // and without a rest the loop would spin.
 constexpr std::chrono::milliseconds kExhaustedRest{100};
+constexpr std::chrono::seconds kReportsEvery{1};  // while it lasts
 
 // Sends the rest of the set-up's output as far as the socket takes it, which is all for these few
 // bytes.
@@ -152,18 +155,20 @@ void Listener::handle_ready(std::uint32_t /*events*/) {
     peer.size = sizeof(peer.storage);
     posix::Fd fd(accept4(fd_.value(), peer.pointer(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
-      is_exhausted_ = false;
+      reports_at_ = {};
       fd.move_up(shard_.options.descriptors_from);
       take(std::move(fd), to_string(peer));
       continue;
     }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // Once, until one is accepted again: it is the same clients that wait.
-      if (!std::exchange(is_exhausted_, true)) {
+    if (posix::is_about_resources(errno)) {
+      // Not each time, until one is accepted again: it is the same clients that wait.
+      const Instant now = posix::Reactor::now();
+      if (now >= reports_at_) {
         refusal_ = Error{Errc::kNoResources, errno, "accept"};
+        reports_at_ = now + kReportsEvery;
       }
       shard_.reactor->rewatch(fd_.value(), 0, *this, *this);
-      shard_.reactor->set_deadline(*this, posix::Reactor::now() + kExhaustedRest);
+      shard_.reactor->set_deadline(*this, now + kExhaustedRest);
       return;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;

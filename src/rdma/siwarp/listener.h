@@ -92,7 +92,7 @@ class Listener final : public rdma::Listener, private posix::Watched {
   std::list<std::unique_ptr<HalfOpen>> half_open_;  // oldest first
   std::deque<std::unique_ptr<Incoming>> incoming_;
   std::optional<Error> refusal_;
-  bool is_exhausted_ = false;  // no descriptor was left for the last one that came
+  Instant reports_at_{};  // when a lack of descriptors is worth a further report
 };
 
 }  // namespace rpcrdma::rdma::siwarp

@@ -14,9 +14,10 @@
 
 namespace rpcrdma::rpc {
 
-// When all connections are taken, a host that has fewer may take idle ones of the host that has
-// most, until both have as many: otherwise one host could keep all others out with a call now and
-// then on each connection. The other host's clients connect again when they have to.
+// When all connections are taken, or what they need has run out, a host that has fewer may take
+// idle ones of the host that has most, until both have as many: otherwise one host could keep all
+// others out with a call now and then on each connection. The other host's clients connect again
+// when they have to.
 class HostShares {
  public:
   // Counts a connection by its peer's address, "ADDR:PORT".
@@ -26,11 +27,15 @@ class HostShares {
     const auto own = counts_.find(host_of(peer_address));
     if (own != counts_.end() && --own->second == 0) counts_.erase(own);
   }
+  // Returns how many the host has that has most.
+  std::size_t most() const {
+    const auto most = host_with_most();
+    return most != counts_.end() ? most->second : 0;
+  }
   // Returns the host that has to leave a connection to `peer`, the peer of a further one; nullopt
-  // if no host has so many more.
+  // if no host has so many more. `peer` may be empty: nobody knows it yet, and it has none.
   std::optional<std::string> host_above(std::string_view peer) const {
-    const auto most = std::ranges::max_element(
-        counts_, [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = host_with_most();
     const auto own = counts_.find(host_of(peer));
     const std::size_t own_count = own != counts_.end() ? own->second : 0;
     if (most == counts_.end() || most->second <= own_count + 1) return std::nullopt;
@@ -38,7 +43,13 @@ class HostShares {
   }
 
  private:
-  std::map<std::string, std::size_t> counts_;
+  using Counts = std::map<std::string, std::size_t>;
+  Counts::const_iterator host_with_most() const {
+    return std::ranges::max_element(
+        counts_, [](const auto& a, const auto& b) { return a.second < b.second; });
+  }
+
+  Counts counts_;
 };
 
 // Lets one connection a second be taken, so that strangers who connect and leave again and again do

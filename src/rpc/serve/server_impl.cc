@@ -13,7 +13,6 @@
 #include "rpc/counters.h"
 #include "rpc/engine_options.h"
 #include "rpc/errors.h"
-#include "rpc/terms.h"
 #include "rpc/time_limit.h"
 
 namespace rpcrdma {
@@ -31,9 +30,12 @@ class Current {
   Current& operator=(const Current&) = delete;
 };
 
+constexpr int kAcceptsPerRound = 64;
+
 constexpr auto kRdma = rpc::ConnectionLog::Transport::kRdma;
 
 using Event = rpc::PeerTable::Event;
+using rpc::RdmaPeer;
 
 // Refuses a connection that was admitted before the server began to stop.
 void drop(rpc::ConnectionLog& log, const rdma::Incoming& incoming) {
@@ -55,105 +57,6 @@ bool lengthen_receives(rpc::ServerState& state, const rdma::Incoming& incoming,
 }
 
 }  // namespace
-
-// --- RdmaPeer ----------------------------------------------------------------------------------
-
-class ServerImpl::RdmaPeer final : public rpc::Peer {
- public:
-  static constexpr auto kTransport = kRdma;
-
-  RdmaPeer(ServerImpl& server, std::unique_ptr<rpc::Session> of_peer,
-           std::unique_ptr<transport::Connection> to_peer)
-      : Peer(server.peers_, kTransport, of_peer->serving()),
-        session(std::move(of_peer)),
-        connection(std::move(to_peer)),
-        server_(server) {
-    session->set_ready_listener(*this);
-    reports_news_ = connection->set_ready_listener(*this);
-  }
-  bool take_turn(Instant now) override;
-  State settle(Instant now) override { return server_.settle(*this, now); }
-  Deadline next_deadline() const override {
-    return earlier(connection->engine().poll_timeout(), idle_deadline_);
-  }
-  // Ends the connection if it has been idle for so long. Called behind each turn.
-  void end_if_idle(Instant now, std::chrono::nanoseconds timeout);
-  // Ends the spare connection of a host over which fewest messages came. Returns false if the host
-  // has none.
-  static bool end_spare_of(const std::string& host, const rpc::PeerTable& peers, Instant now);
-  // Reports that the set-up is complete.
-  void report_ready(rpc::ConnectionLog& log, std::string_view provider);
-  bool is_idle() const noexcept {
-    return session->idle() && connection->engine().requester().calls_in_flight() == 0;
-  }
-  // Returns whether it is idle, or the peer has left its Calls: they wait for it alone, and none
-  // has moved for a second.
-  bool is_spare(Instant now) const noexcept {
-    if (connection->engine().requester().calls_in_flight() > 0) return false;
-    const auto left = connection->engine().responder().waits_for_peer_since();
-    return session->idle() || (left && now - *left >= std::chrono::seconds(1));
-  }
-
-  // The connection goes before the session: nothing may move in the memory that calls still hold.
-  const std::unique_ptr<rpc::Session> session;
-  const std::unique_ptr<transport::Connection> connection;
-  bool is_ready = false;           // its set-up is complete, and was reported
-  bool has_ended_at_rest = false;  // no call was under way
-  bool has_long_receives = false;
-
- private:
-  ServerImpl& server_;
-  // The time when it will have been idle for too long; nullopt if it is not idle.
-  Deadline idle_deadline_;
-  std::uint64_t messages_seen_ = 0;  // that had come when its idle time began
-};
-
-bool ServerImpl::RdmaPeer::take_turn(Instant now) {
-  const engine::Connection& engine = connection->engine();
-  const bool was_at_rest = !connection->ended() && session->idle();
-  const std::uint64_t calls_before = engine.counters().calls_ended;
-  const bool is_done = session->progress(now);
-  if (was_at_rest && connection->ended()) {
-    has_ended_at_rest = session->idle() && engine.counters().calls_ended == calls_before;
-  }
-  return is_done;
-}
-
-void ServerImpl::RdmaPeer::end_if_idle(Instant now, std::chrono::nanoseconds timeout) {
-  if (!is_idle()) return idle_deadline_.reset();
-  const std::uint64_t messages = connection->engine().counters().messages_received;
-  if (!idle_deadline_ || std::exchange(messages_seen_, messages) != messages) {
-    messages_seen_ = messages;
-    idle_deadline_ = now + timeout;
-  } else if (*idle_deadline_ <= now) {
-    idle_deadline_.reset();
-    session->disconnect();
-  }
-}
-
-bool ServerImpl::RdmaPeer::end_spare_of(const std::string& host, const rpc::PeerTable& peers,
-                                        Instant now) {
-  const auto messages = [](const RdmaPeer& of) {
-    return of.connection->engine().counters().messages_received;
-  };
-  const RdmaPeer* spare = nullptr;
-  peers.for_each<RdmaPeer>([&](const RdmaPeer& each) {
-    if (!each.is_spare(now) || !each.connection->connected()) return;
-    if (rpc::host_of(each.connection->peer_address()) != host) return;
-    if (spare == nullptr || messages(each) < messages(*spare)) spare = &each;
-  });
-  if (spare == nullptr) return false;
-  spare->session->disconnect();
-  return true;
-}
-
-void ServerImpl::RdmaPeer::report_ready(rpc::ConnectionLog& log, std::string_view provider) {
-  is_ready = true;
-  constexpr std::uint32_t kVersionUnknown = 0;  // no message has shown it yet
-  log.note_ready(connection->peer_address(), session->serving().number(),
-                 rpc::terms_of(*connection, provider, kVersionUnknown,
-                               connection->engine().credits_granted()));
-}
 
 // --- ServerImpl --------------------------------------------------------------------------------
 
@@ -276,8 +179,10 @@ void ServerImpl::progress() {
   const Instant now = loop_.now();
   if (meter_ != nullptr) meter_->begin_round(now);
   take_inbox(now);
-  accept_connections();
-  tcp_.accept_connections(now);
+  accept_connections(now);
+  if (tcp_.accept_connections(now)) places_.note_lack();
+  if (places_.is_lacking()) [[unlikely]]
+    places_.make_up_for_lack(peers_, tcp_, now);
   notice_failure();
   share_receives();
   answers_.take_all([](rpc::IncomingCall& call) { call.serving().handle_delivered(call); });
@@ -349,26 +254,30 @@ rpc::Peer::State ServerImpl::settle(RdmaPeer& peer, Instant now) {
   return rpc::Peer::State::kFinished;
 }
 
-void ServerImpl::accept_connections() {
+void ServerImpl::accept_connections(Instant now) {
   for (const auto& listener : listeners_) {
+    int left = kAcceptsPerRound;
     while (auto incoming = listener->poll_incoming()) {
       const std::string_view peer = incoming->peer_address();
       // The other connection does not go at once, so there may be one too many for a moment.
-      const auto host = log_.is_full(kRdma) ? shares_.host_above(peer) : std::nullopt;
-      const bool may_exceed = host && spare_pace_.may_take(loop_.now()) &&
-                              RdmaPeer::end_spare_of(*host, peers_, loop_.now());
-      if (!log_.admit(peer, kRdma, may_exceed)) continue;  // refused by being destroyed
-      // The shards get connections in turn.
-      rpc::ShardInbox& next = state_.deal_rdma(incoming->peer_address());
-      if (&next == &inbox_ || stopping() || !incoming->detach()) {
-        accept(std::move(incoming));
-      } else if (!next.put(incoming)) {
-        drop(log_, *incoming);
+      const bool may_exceed = log_.is_full(kRdma) && places_.end_spare(peer, peers_, now);
+      if (log_.admit(peer, kRdma, may_exceed)) {
+        // The shards get connections in turn.
+        rpc::ShardInbox& next = state_.deal_rdma(peer);
+        if (&next == &inbox_ || stopping() || !incoming->detach()) {
+          accept(std::move(incoming));
+        } else if (!next.put(incoming)) {
+          drop(log_, *incoming);
+        }
       }
+      if (--left > 0) continue;
+      loop_.wake();
+      break;
     }
     if (const auto refusal = listener->poll_refusal()) [[unlikely]] {
       log_.refuse(fmt::format("a client of {}", listener->address()),
                   rpc::no_descriptor(*refusal, listener->address()));
+      places_.note_lack();
     }
   }
 }
@@ -382,6 +291,7 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   const bool has_long_receives = lengthen_receives(state_, *incoming, options);
   const auto drop_it = [&](const rdma::Error& cause) {
     if (has_long_receives) state_.long_receives.give_back(peer);
+    if (cause.code == rdma::Errc::kNoResources) places_.note_lack(peer);
     log_.drop(peer, kRdma, rpc::to_error(cause, "accepting", peer));
   };
   const auto data = rpc::set_up_data(options);
@@ -401,16 +311,18 @@ void ServerImpl::accept(std::unique_ptr<rdma::Incoming> incoming) {
   if (options_.receives_max > 0)
     (*connection)->engine().responder().set_credits(share_of(peers_.count<RdmaPeer>() + 1));
   rpc::Serving& serving = session->serving();
-  auto served = std::make_unique<RdmaPeer>(*this, std::move(session), std::move(*connection));
+  RdmaPeer::Owner& owner = *this;
+  auto served =
+      std::make_unique<RdmaPeer>(peers_, owner, std::move(session), std::move(*connection));
   served->has_long_receives = has_long_receives;
   peers_.add(std::move(served));
-  shares_.add(peer);
+  places_.add(peer);
   serving.set_number(log_.open(peer));
 }
 
 void ServerImpl::report_end(RdmaPeer& peer) {
   const std::string address(peer.connection->peer_address());
-  shares_.remove(address);
+  places_.remove(address);
   if (peer.has_long_receives) state_.long_receives.give_back(address);
   const rdma::Error cause = peer.connection->cause();
   const std::string_view why = peer.session->serving().why_ended();

@@ -14,8 +14,9 @@
 #include "rpc/serve/board.h"
 #include "rpc/serve/call_meter.h"
 #include "rpc/serve/heap_return.h"
-#include "rpc/serve/host_shares.h"
 #include "rpc/serve/peer_table.h"
+#include "rpc/serve/rdma_peer.h"
+#include "rpc/serve/rdma_places.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
 #include "rpc/serve/session.h"
@@ -27,7 +28,7 @@
 
 namespace rpcrdma {
 
-class ServerImpl final : public rpc::Mailbox {
+class ServerImpl final : public rpc::Mailbox, private rpc::RdmaPeer::Owner {
  public:
   // Drives `provider`, which outlives it; `owned` may hold it. It is null if there is none until
   // set_provider(). The state outlives it, too.
@@ -84,8 +85,6 @@ class ServerImpl final : public rpc::Mailbox {
   std::uint64_t turns() const noexcept { return peers_.turns(); }  // of all connections
 
  private:
-  class RdmaPeer;  // one of the peers
-
   void await_steps();
 
   // Returns the share of each connection in ServerOptions::receives_max.
@@ -96,10 +95,10 @@ class ServerImpl final : public rpc::Mailbox {
   void serve_sessions(Instant now);
   void retry_waiting();
   void take_inbox(Instant now);
-  void accept_connections();
+  void accept_connections(Instant now);
   void accept(std::unique_ptr<rdma::Incoming> incoming);
-  rpc::Peer::State settle(RdmaPeer& peer, Instant now);
-  void report_end(RdmaPeer& peer);
+  rpc::Peer::State settle(rpc::RdmaPeer& peer, Instant now) override;
+  void report_end(rpc::RdmaPeer& peer);
   void notice_failure();
   void drain(Instant now);
   void arm_timer();
@@ -118,8 +117,7 @@ class ServerImpl final : public rpc::Mailbox {
   rpc::RegionTable regions_;
   rpc::ReplyCache& cache_;
   rpc::ConnectionLog& log_;
-  rpc::HostShares shares_;  // of the RDMA connections
-  rpc::SparePace spare_pace_;
+  rpc::RdmaPlaces places_;
   rpc::HeapReturn heap_;
   std::vector<std::unique_ptr<rdma::Listener>> listeners_;
   std::optional<Error> failure_;  // of the first of them that failed

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "posix/accept.h"
 #include "posix/address.h"
 #include "rpc/counters.h"
 #include "rpc/errors.h"
@@ -106,7 +107,8 @@ Expected<std::string, Error> TcpServer::listen(posix::Fd socket) {
   return std::string(listeners_.emplace_back(std::move(*listener))->address());
 }
 
-void TcpServer::accept_connections(Instant now) {
+bool TcpServer::accept_connections(Instant now) {
+  bool is_lacking = false;
   // By number: a service that has its turn when there is no room may add a listener.
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     tcp::Listener& listener = *listeners_[i];
@@ -121,8 +123,10 @@ void TcpServer::accept_connections(Instant now) {
     if (const auto code = listener.poll_failure()) [[unlikely]] {
       log_.refuse(fmt::format("a client of {}", listener.address()),
                   no_descriptor({rdma::Errc::kNoResources, *code, "accept"}, listener.address()));
+      is_lacking = is_lacking || posix::is_about_resources(*code);
     }
   }
+  return is_lacking;
 }
 
 // Deals a connection to the shards in turn.
@@ -193,27 +197,30 @@ TcpServer::Link* TcpServer::oldest_of(Is&& is) const {
   return oldest;
 }
 
-// A client that has made calls, and takes their replies, keeps its connection: there may be a mount
-// behind it. Silent ones, and those that leave their replies, make room; and then idle ones of a
-// host that has more than its share, whose mounts connect again. Returns nullopt if there is room
-// for one more.
+// Returns nullopt if there is room for one more.
 std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   const std::size_t count = shared_.peers.count<Link>();
   if (options_.connections_max == 0 || count < options_.connections_max) return std::nullopt;
   // Some may have ended, and have not had their turn in this round.
   if (std::exchange(served_at_, now) != now) shared_.peers.serve(now);
   if (shared_.peers.count<Link>() < options_.connections_max) return std::nullopt;
+  if (end_spare(peer, now)) return std::nullopt;
+  return Error{Errc::kNoResources, "accepting", std::string(peer),
+               fmt::format("its thread has {} connections over TCP, as many as it may have "
+                           "(TcpOptions::connections_max), and all are in use",
+                           count)};
+}
+
+// A client that has made calls, and takes their replies, keeps its connection: there may be a mount
+// behind it. Silent ones, and those that leave their replies, make room; and then idle ones of a
+// host that has more than its share, whose mounts connect again.
+bool TcpServer::end_spare(std::string_view peer, Instant now) {
   Link* leaves = oldest_of([now](const TcpSession& each) { return each.may_make_room(now); });
   if (leaves == nullptr) leaves = spare_for(peer, now);
-  if (leaves == nullptr) {
-    return Error{Errc::kNoResources, "accepting", std::string(peer),
-                 fmt::format("its thread has {} connections over TCP, as many as it may have "
-                             "(TcpOptions::connections_max), and all are in use",
-                             count)};
-  }
+  if (leaves == nullptr) return false;
   leaves->session->make_room();
   shared_.peers.settle(*leaves, now);
-  return std::nullopt;
+  return true;
 }
 
 // Returns the connection that was idle longest of the host that has to leave one, or one of its

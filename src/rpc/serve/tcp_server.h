@@ -54,7 +54,11 @@ class TcpServer {
   void accept(tcp::Accepted accepted, Instant now);
   // Refuses a connection that was admitted before the server began to stop.
   void drop(const tcp::Accepted& accepted);
-  void accept_connections(Instant now);
+  // Returns whether there was no descriptor for one that waits.
+  bool accept_connections(Instant now);
+  const HostShares& shares() const noexcept { return shares_; }
+  // Ends a connection that makes room for that of `peer`; returns false if there is none.
+  bool end_spare(std::string_view peer, Instant now);
   // Gives turns to connections that found no memory for what comes next, if the pool has got some
   // back since.
   void retry_starved();
