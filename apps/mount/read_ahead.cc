@@ -101,7 +101,9 @@ void ReadAhead::note_used(std::uint64_t begin, std::uint64_t end) {
     const std::uint64_t first = std::max(begin, at->first);
     const std::uint64_t last = std::min(end, at->first + block.count);
     block.used = std::min(block.count, block.used + static_cast<std::size_t>(last - first));
-    if (block.used == block.count) blocks_.erase(at);
+    if (block.used < block.count) continue;
+    position_ = std::max(position_, at->first + block_size_);  // it is not read once more
+    blocks_.erase(at);
   }
 }
 
