@@ -335,7 +335,10 @@ void FileOperations::begin_writes(Node& node, Who who) {
   while (node.writes->under_way() < kWritesMax) {
     WriteBehind::Piece* const piece = node.writes->begin_write();
     if (piece == nullptr) break;
-    if (piece->deadline <= Tree::now()) {
+    // A server that takes bytes is not gone, however many wait for it.
+    const auto patience = tree_.server().call_maker().patience();
+    const Time deadline = std::max(piece->deadline, last_written_ + patience);
+    if (deadline <= Tree::now()) {
       node.writes->fail_write(*piece, ETIMEDOUT);
       has_failed = true;
       continue;
@@ -345,7 +348,7 @@ void FileOperations::begin_writes(Node& node, Who who) {
     const nfs3::WRITE3args args{node.handle, piece->offset + piece->done,
                                 static_cast<std::uint32_t>(data.size()), nfs3::stable_how::UNSTABLE,
                                 data};
-    who.deadline = piece->deadline;
+    who.deadline = deadline;
     tree_.turns().begin(write_piece(tree_.nodes().find(node.id), *piece, args, who));
   }
   if (has_failed) node.news.notify(tree_.turns());

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -172,10 +173,13 @@ class Liar : public nfs3::NFS_V3_Service {
     answer.succeed(results);
   }
   void NFSPROC3_WRITE(rpcrdma::Answer<nfs3::WRITE3res> answer, nfs3::WRITE3args args) override {
+    for (const auto end = Clock::now() + time_of_write; Clock::now() < end;) {
+      std::this_thread::yield();
+    }
     nfs3::WRITE3res results;
     nfs3::WRITE3resok& ok = results.set_resok();
     ok.count = args.count;
-    ok.verf[0] = static_cast<std::byte>(++verifier);
+    ok.verf[0] = static_cast<std::byte>(is_honest ? verifier : ++verifier);
     answer.succeed(results);
   }
   void NFSPROC3_COMMIT(rpcrdma::Answer<nfs3::COMMIT3res> answer,
@@ -202,6 +206,7 @@ class Liar : public nfs3::NFS_V3_Service {
   std::string target, bytes;
   std::function<void(nfs3::cookie3, nfs3::READDIRPLUS3resok&)> list;
   std::optional<unsigned> reads_left;  // before one fails; none of them is of the file's end
+  std::chrono::milliseconds time_of_write{0};  // that the server's one thread takes
   unsigned verifier = 0;
   bool is_honest = false;
   std::vector<std::string> renamed, removed;  // new names, and those that went

@@ -362,6 +362,27 @@ TEST_F(Lied, PageFromBeforeAChangeOfOursShowsTheKernelNoNode) {
   mount_->directories->release(id);
 }
 
+// All buffers are full at once, and each write(2) has been answered.
+TEST_F(Lied, BytesForAServerThatIsSlowHaveTheirTimeWhileItTakesSome) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  liar_.is_honest = true;
+  mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, kPatience);
+  liar_.time_of_write = std::chrono::milliseconds(30);
+  const FileOperations::FileId file = mount_->open("name", O_WRONLY).id;
+  const auto begun = Clock::now();
+  const auto write_all = [&]() -> Task<Outcome<void>> {
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      Buffer buffer = mount_->tree->buffers().take();
+      auto done = co_await mount_->files->write(file, i << 20U, buffer, 0, 70'000);
+      if (!done) co_return failed(done.error());
+    }
+    co_return co_await mount_->files->flush(file);
+  };
+  EXPECT_TRUE(mount_->run(write_all()));
+  EXPECT_GT(Clock::now() - begun, kPatience);
+  mount_->run(mount_->files->release(file));
+}
+
 // A rename over an open file puts that aside first.
 class LiedAboutRenames : public Lied {
  protected:
