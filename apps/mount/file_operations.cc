@@ -18,6 +18,7 @@ using nfs3::nfsstat3;
 constexpr std::size_t kWritesMax = 16;           // of one file at a time
 constexpr std::size_t kSmallWrite = 64U << 10U;  // bytes that are copied to those before them
 constexpr int kAttemptsMax = 8;                  // at a file that others change all the time
+constexpr std::size_t kAppendingMax = 8;         // threads that open one file to append
 constexpr int kOpenToExecute = 040;              // the kernel's FMODE_EXEC
 
 constexpr std::uint32_t kAskedAtOpen =
@@ -148,10 +149,10 @@ FileOperations::Opened FileOperations::open_made(Hold node, Who who) {
 
 bool FileOperations::has_unknown_end(FileId id, int thread) {
   Node& node = *find(id)->node;
-  const bool is_second = node.appending == thread;
-  if (is_second) node.appending.reset();
+  const bool is_second = std::erase(node.appending, thread) > 0;
   if (is_second || node.shown_version == node.attributes.version()) return false;
-  node.appending = thread;
+  if (node.appending.size() == kAppendingMax) node.appending.erase(node.appending.begin());
+  node.appending.push_back(thread);
   node.kernel_version = UINT64_MAX;  // its pages are of before
   return true;
 }

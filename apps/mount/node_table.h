@@ -54,7 +54,7 @@ struct Node {
   std::uint64_t kernel_version = 0;         // of the content that the kernel may have kept
   std::uint64_t shown_version = 0;          // of the attributes that the kernel was shown
   std::unique_ptr<NewDirectory> made_here;  // of a directory; null: it may have other names
-  std::optional<int> appending;             // the thread that has to open it once more to append
+  std::vector<int> appending;               // the latest threads that open it once more to append
   std::uint32_t opened = 0;                 // by programs; each has a hold
   std::vector<NameOfNode> names;            // the latest few by which the kernel got it
   // A name of ours, which the file has until its last close, and its directory; empty: none.

@@ -374,6 +374,13 @@ TEST_P(Operations, ProgramThatAppendsBehindARenameThatFailsKeepsWhatWasWrittenEl
     EXPECT_TRUE(mount.files->has_unknown_end(opened->id, thread)) << thread;
     EXPECT_FALSE(mount.files->has_unknown_end(opened->id, thread)) << thread;
   }
+  // The kernel tries once more for each program alone.
+  for (const int thread : {1, 2}) {
+    EXPECT_TRUE(mount.files->has_unknown_end(opened->id, thread)) << thread;
+  }
+  for (const int thread : {1, 2}) {
+    EXPECT_FALSE(mount.files->has_unknown_end(opened->id, thread)) << thread;
+  }
 }
 
 TEST_P(Operations, ErrorOfAWriteIsReportedByTheFlushAndOnce) {
