@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace mounts {
@@ -76,20 +77,28 @@ bool Forgetter::takes_more() {
   return names_.empty() && busy_ < threads_max();
 }
 
-void Forgetter::start_thread() {
+bool Forgetter::start_thread() {
   // Signals are for the thread of the session.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  threads_.emplace_back([this] { run(); });
+  bool is_there = true;
+  try {
+    threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {  // another program of the user has all that it may have
+    is_there = false;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return is_there;
 }
 
 void Forgetter::give(fuse_session* session, std::vector<NameOfNode> names) {
   const std::lock_guard lock(mutex_);
   session_ = session;
   names_.assign(std::make_move_iterator(names.begin()), std::make_move_iterator(names.end()));
-  while (threads_.size() < threads_max()) start_thread();
+  while (threads_.size() < threads_max() && start_thread()) {
+  }
+  if (threads_.empty()) names_.clear();  // the table gives them again, behind all others
   news_.notify_all();
 }
 

@@ -39,7 +39,7 @@ class Forgetter {
 
  private:
   std::size_t threads_max() const noexcept;
-  void start_thread();
+  bool start_thread();  // false: the system gives none
   void run();
   // Returns false if the kernel does not know how.
   bool prune(const std::deque<NameOfNode>& names) const;

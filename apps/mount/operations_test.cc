@@ -273,6 +273,32 @@ TEST_P(Operations, LargeFileIsReadAheadInOrder) {
   EXPECT_EQ(mount.tree->buffers().free_count(), mount.tree->buffers().count());
 }
 
+// The kernel does not keep it from writing, as it does for a size that is set otherwise.
+TEST_P(Operations, FileIsCutWhenItIsOpenedThoughAnotherProgramWritesToIt) {
+  MountForTest mount(url());
+  const FileId file = mount.create("log");
+  bool ends = false;
+  std::uint64_t lines = 0;
+  const auto write_on = [&]() -> Task<void> {
+    while (!ends) {
+      Buffer buffer = co_await mount.files->take_buffer();
+      EXPECT_TRUE(co_await mount.files->write(file, lines++ << 20U, buffer, 0, 100'000));
+      co_await mount.turns.pause(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(co_await mount.files->flush(file));
+  };
+  Hold node = mount.look_up("log");
+  const auto open = [&]() -> Task<Outcome<FileOperations::Opened>> {
+    auto opened = co_await mount.files->open(std::move(node), O_WRONLY | O_TRUNC, {});
+    ends = true;
+    co_return opened;
+  };
+  mount.turns.begin(write_on());
+  const auto cut = mount.run(open());
+  ASSERT_TRUE(cut) << cut.error();
+  for (const FileId each : {file, cut->id}) mount.run(mount.files->release(each));
+}
+
 TEST_P(Operations, OpenFileKeepsItsBytesUnderANameOfOursUntilItsLastClose) {
   MountForTest mount(url());
   const FileId file = mount.create("file");
