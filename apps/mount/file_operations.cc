@@ -88,9 +88,7 @@ Task<Outcome<FileOperations::Opened>> FileOperations::open(Hold node, int flags,
     node->access.note(who.uid, who.credential, kAskedAtOpen, allowed, until);
   }
   if ((flags & O_TRUNC) != 0) {
-    nfs3::sattr3 empty;
-    empty.size.set_size(0);
-    auto cut = co_await set_size(tree_.nodes().find(node->id), std::move(empty), who);
+    auto cut = co_await this->cut(tree_.nodes().find(node->id), who);
     if (!cut) co_return failed(cut.error());
   }
   Opened opened;
@@ -102,11 +100,12 @@ Task<Outcome<FileOperations::Opened>> FileOperations::open(Hold node, int flags,
 
 // The server compares the time of the last change with the one that it is given. So a call that
 // comes late, when its program has long been answered, cuts none of the bytes that came since.
-Task<Outcome<void>> FileOperations::set_size(Hold node, nfs3::sattr3 attributes, Who who) {
+Task<Outcome<void>> FileOperations::set_size(Hold node, nfs3::sattr3 attributes, Who who,
+                                             Others others) {
   const auto additions = [&] { return node->writes != nullptr ? node->writes->additions() : 0; };
   const std::uint64_t before = additions();
   const std::uint64_t size = *attributes.size.size();
-  co_await wait_until_clean(tree_.nodes().find(node->id));
+  if (others == Others::kWait) co_await wait_until_clean(tree_.nodes().find(node->id));
   ++node->own_writes;
   for (int i = 0; i < kAttemptsMax; ++i) {
     nfs3::SETATTR3args args{node->handle, attributes, {}};
@@ -119,7 +118,9 @@ Task<Outcome<void>> FileOperations::set_size(Hold node, nfs3::sattr3 attributes,
       args.guard.set_obj_ctime(known->ctime);
     }
     // The kernel has given this up, or it would have let nobody write: it would cut these bytes.
-    if (additions() != before || Tree::now() >= who.deadline) co_return failed(ETIMEDOUT);
+    if ((others == Others::kWait && additions() != before) || Tree::now() >= who.deadline) {
+      co_return failed(ETIMEDOUT);
+    }
     bool was_repeated = false;
     const auto begun = node->attributes.begin_change();
     auto reply = co_await tree_.calls().set_attributes(args, who.as(&was_repeated));
@@ -140,6 +141,18 @@ Task<Outcome<void>> FileOperations::set_size(Hold node, nfs3::sattr3 attributes,
     if (was_repeated && now->size == size) co_return Outcome<void>();
   }
   co_return failed(EIO);
+}
+
+// The kernel lets others write meanwhile: their bytes wait here, and go to the file that was cut.
+Task<Outcome<void>> FileOperations::cut(Hold node, Who who) {
+  co_await wait_until_clean(tree_.nodes().find(node->id));
+  ++node->cuts_under_way;
+  while (node->writes != nullptr && node->writes->under_way() > 0) co_await node->news;
+  nfs3::sattr3 empty;
+  empty.size.set_size(0);
+  auto done = co_await set_size(tree_.nodes().find(node->id), empty, who, Others::kHeldBack);
+  if (--node->cuts_under_way == 0 && node->writes != nullptr) begin_writes(*node, who);
+  co_return done;
 }
 
 FileOperations::Opened FileOperations::open_made(Hold node, Who who) {
@@ -332,6 +345,7 @@ Task<Outcome<void>> FileOperations::write(FileId id, std::uint64_t offset, Buffe
 }
 
 void FileOperations::begin_writes(Node& node, Who who) {
+  if (node.cuts_under_way > 0) return;
   bool has_failed = false;
   while (node.writes->under_way() < kWritesMax) {
     WriteBehind::Piece* const piece = node.writes->begin_write();

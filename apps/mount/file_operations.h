@@ -58,8 +58,11 @@ class FileOperations {
   Task<void> release(FileId id);
 
   // Sets a size, and whatever else there is to set, once the server has all bytes for good. A file
-  // that was written meanwhile keeps its bytes: then this fails with ETIMEDOUT.
-  Task<Outcome<void>> set_size(Hold node, nfs3::sattr3 attributes, Who who);
+  // that was written meanwhile keeps its bytes: then this fails with ETIMEDOUT. kHeldBack: they
+  // are not sent meanwhile.
+  enum class Others : std::uint8_t { kWait, kHeldBack };
+  Task<Outcome<void>> set_size(Hold node, nfs3::sattr3 attributes, Who who,
+                               Others others = Others::kWait);
 
   Task<void> wait_until_written(Hold node);
   Task<void> wait_until_clean(Hold node);
@@ -80,6 +83,7 @@ class FileOperations {
 
  private:
   OpenFile* find(FileId id);
+  Task<Outcome<void>> cut(Hold node, Who who);
   FileId add(Hold node, Who who);
   void free_if_unused(FileId id);
 

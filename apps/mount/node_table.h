@@ -56,6 +56,7 @@ struct Node {
   std::unique_ptr<NewDirectory> made_here;  // of a directory; null: it may have other names
   std::vector<int> appending;               // the latest threads that open it once more to append
   std::uint32_t opened = 0;                 // by programs; each has a hold
+  std::uint32_t cuts_under_way = 0;         // by O_TRUNC, for which writes wait
   std::vector<NameOfNode> names;            // the latest few by which the kernel got it
   // A name of ours, which the file has until its last close, and its directory; empty: none.
   std::string our_name;
