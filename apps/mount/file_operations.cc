@@ -62,7 +62,17 @@ FileOperations::FileId FileOperations::add(Hold node, Who who) {
   return id;
 }
 
+// It counts from now on: the kernel lets other programs remove the file, or rename another one to
+// its name, while the server is asked.
 Task<Outcome<FileOperations::Opened>> FileOperations::open(Hold node, int flags, Who who) {
+  Hold same = tree_.nodes().find(node->id);
+  ++same->opened;
+  auto opened = co_await open_counted(std::move(node), flags, who);
+  if (--same->opened == 0) co_await end_last_use(std::move(same));
+  co_return opened;
+}
+
+Task<Outcome<FileOperations::Opened>> FileOperations::open_counted(Hold node, int flags, Who who) {
   // The kernel shows its pages to each program that has opened the file. Without the server's
   // answer, one user's program could read what another user's program has read.
   const auto known = node->access.find(who.uid, who.credential, kAskedAtOpen, Tree::now());
@@ -184,16 +194,19 @@ Task<void> FileOperations::release(FileId id) {
   file->is_closed = true;
   file->ahead.drop_all();
   Hold node = tree_.nodes().find(file->node->id);
-  const auto credential = file->credential;
-  const Who who{file->uid, credential ? &*credential : nullptr};
   free_if_unused(id);
   if (!node || --node->opened > 0) co_return;
+  co_await end_last_use(std::move(node));
+}
+
+Task<void> FileOperations::end_last_use(Hold node) {
+  const GoingName going(tree_, *node);
   co_await wait_until_clean(tree_.nodes().find(node->id));
   if (node->opened > 0) co_return;
   // Bytes of a mapping may come behind the last close, which reports nothing of them.
   if (node->writes != nullptr && node->writes->take_error() != 0) has_lost_bytes_ = true;
-  if (!node->our_name.empty()) {
-    co_await names_.remove_renamed(tree_.nodes().find(node->id), who);
+  if (!node->ours.name.empty()) {
+    co_await names_.ours().remove(tree_.nodes().find(node->id));
     // Another name of the file has one link less now.
     node->attributes.expire();
     if (report_void_) report_void_(node->id);

@@ -83,7 +83,9 @@ class FileOperations {
 
  private:
   OpenFile* find(FileId id);
+  Task<Outcome<Opened>> open_counted(Hold node, int flags, Who who);
   Task<Outcome<void>> cut(Hold node, Who who);
+  Task<void> end_last_use(Hold node);
   FileId add(Hold node, Who who);
   void free_if_unused(FileId id);
 

@@ -127,8 +127,21 @@ class Liar : public nfs3::NFS_V3_Service {
     answer.succeed(results);
     held_answer.reset();
   }
+  void NFSPROC3_LINK(rpcrdma::Answer<nfs3::LINK3res> answer, nfs3::LINK3args args) override {
+    nfs3::LINK3res results;
+    if (makes_links) {
+      linked.emplace_back(args.link.name);
+      results.set_resok();
+    } else {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_NOTSUPP);
+    }
+    answer.succeed(results);
+  }
   void NFSPROC3_REMOVE(rpcrdma::Answer<nfs3::REMOVE3res> answer, nfs3::REMOVE3args args) override {
     removed.emplace_back(args.object.name);
+    const auto caller = rpcrdma::parse_auth_sys(answer.context().credential().body);
+    removers.push_back(caller ? caller->uid : UINT32_MAX);
+    if (removed.size() <= silent_removals) return silent.push_back(std::move(answer));
     nfs3::REMOVE3res results;
     results.set_resok();
     answer.succeed(results);
@@ -144,7 +157,7 @@ class Liar : public nfs3::NFS_V3_Service {
   void NFSPROC3_ACCESS(rpcrdma::Answer<nfs3::ACCESS3res> answer, nfs3::ACCESS3args args) override {
     nfs3::ACCESS3res results;
     nfs3::ACCESS3resok& ok = results.set_resok();
-    ok.access = args.access;
+    ok.access = args.access & ~denied;
     ok.obj_attributes.set_attributes(found_attributes);
     answer.succeed(results);
   }
@@ -209,7 +222,12 @@ class Liar : public nfs3::NFS_V3_Service {
   std::chrono::milliseconds time_of_write{0};  // that the server's one thread takes
   unsigned verifier = 0;
   bool is_honest = false;
-  std::vector<std::string> renamed, removed;  // new names, and those that went
+  std::vector<std::string> renamed, linked, removed;  // new names, and those that went
+  std::vector<std::uint32_t> removers;                // their users
+  bool makes_links = false;
+  std::uint32_t denied = 0;         // of what ACCESS is asked
+  std::size_t silent_removals = 0;  // that are not answered
+  std::vector<rpcrdma::Answer<nfs3::REMOVE3res>> silent;
   // The numbers of the first rename that fails, and of one that is not answered.
   std::size_t failing_rename = SIZE_MAX, held_rename = SIZE_MAX;
   std::optional<rpcrdma::Answer<nfs3::RENAME3res>> held_answer;
@@ -233,6 +251,9 @@ class Lied : public testing::Test {
   void TearDown() override {
     liar_.is_honest = true;
     mount_.reset();
+    // Calls without an answer would keep the server.
+    liar_.silent.clear();
+    liar_.held_answer.reset();
     server_->stop();
     thread_.join();
   }

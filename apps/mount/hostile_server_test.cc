@@ -389,7 +389,7 @@ class LiedAboutRenames : public Lied {
   void SetUp() override {
     Lied::SetUp();
     // A call has a quarter of the patience, however little time is left of its request.
-    mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, std::chrono::seconds(8));
+    mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, std::chrono::seconds(2));
     liar_.has_new_files = true;
     target_ = mount_->look_up("target");
     file_ = mount_->open("target").id;
@@ -402,6 +402,7 @@ class LiedAboutRenames : public Lied {
     target_ = {};
     Lied::TearDown();
   }
+  Task<void> pause() { co_await mount_->turns.pause(std::chrono::milliseconds(1)); }
 
   Hold target_;
   FileOperations::FileId file_{};
@@ -415,12 +416,107 @@ TEST_F(LiedAboutRenames, FileThatWasPutAsideForNothingIsNotRemoved) {
   EXPECT_THAT(liar_.removed, testing::ElementsAre());
 }
 
-TEST_F(LiedAboutRenames, NameGoesBackAlsoWhenTheRequestHasNoTimeLeft) {
+// It would take the place of the other file, which may have got there.
+TEST_F(LiedAboutRenames, FileThatWasPutAsideDoesNotComeBackWhereNobodyKnows) {
   liar_.held_rename = 2;
   EXPECT_FALSE(renamed(std::chrono::milliseconds(200)));
-  EXPECT_THAT(liar_.renamed, testing::ElementsAre(testing::StartsWith(".nfs"), "target", "target"));
+  EXPECT_THAT(liar_.renamed, testing::ElementsAre(testing::StartsWith(".nfs"), "target"));
   mount_->run(mount_->files->release(file_));
+  EXPECT_THAT(liar_.removed, testing::ElementsAre()) << "it may be the only name of the file";
+}
+
+TEST_F(LiedAboutRenames, FileKeepsItsNameUntilTheOtherTakesIt) {
+  liar_.makes_links = true;
+  EXPECT_TRUE(renamed(std::chrono::minutes(1)));
+  EXPECT_THAT(liar_.linked, testing::ElementsAre(testing::StartsWith(".nfs")));
+  EXPECT_THAT(liar_.renamed, testing::ElementsAre("target"));
   EXPECT_THAT(liar_.removed, testing::ElementsAre());
+  mount_->run(mount_->files->release(file_));
+  EXPECT_EQ(liar_.removed, liar_.linked);
+}
+
+TEST_F(LiedAboutRenames, FileKeepsItsNameAlsoWhereNobodyKnowsWhetherTheOtherHasIt) {
+  liar_.makes_links = true;
+  liar_.held_rename = 1;
+  EXPECT_FALSE(renamed(std::chrono::milliseconds(200)));
+  EXPECT_THAT(liar_.renamed, testing::ElementsAre("target"));
+  EXPECT_THAT(liar_.removed, testing::ElementsAre()) << "a program has the file open";
+  mount_->run(mount_->files->release(file_));
+  EXPECT_EQ(liar_.removed, liar_.linked);
+}
+
+TEST_F(LiedAboutRenames, NameOfOursGoesAtOnceWhenTheOtherFileIsRefused) {
+  liar_.makes_links = true;
+  liar_.failing_rename = 1;
+  EXPECT_FALSE(renamed(std::chrono::minutes(1)));
+  EXPECT_EQ(liar_.removed, liar_.linked);
+  mount_->run(mount_->files->release(file_));
+  EXPECT_EQ(liar_.removed.size(), 1U);
+}
+
+// A file that is open is removed.
+class LiedAboutRemovals : public LiedAboutRenames {
+ protected:
+  Outcome<void> remove(Who who) {
+    return mount_->run(mount_->names->remove(mount_->root(), "target", who));
+  }
+};
+
+// The user who closes it may have no right to.
+TEST_F(LiedAboutRemovals, NameOfOursGoesInTheNameOfWhoRemovedTheFile) {
+  rpcrdma::AuthSys somebody;
+  somebody.uid = 4711;
+  EXPECT_TRUE(remove({.uid = 4711, .credential = &somebody}));
+  mount_->run(mount_->files->release(file_));
+  EXPECT_THAT(liar_.removers, testing::ElementsAre(4711));
+}
+
+TEST_F(LiedAboutRemovals, NameOfOursGoesWithTheLastCloseWhereNobodyKnowsWhetherItIsThere) {
+  liar_.held_rename = 1;
+  EXPECT_FALSE(remove({.deadline = Clock::now() + std::chrono::milliseconds(200)}));
+  mount_->run(mount_->files->release(file_));
+  EXPECT_EQ(liar_.removed, liar_.renamed);
+}
+
+TEST_F(LiedAboutRemovals, NameOfOursIsRemovedAgainWhenTheServerDoesNotAnswer) {
+  EXPECT_TRUE(remove({}));
+  liar_.silent_removals = 1;
+  mount_->run(mount_->files->release(file_));
+  EXPECT_GE(liar_.removed.size(), 2U);
+}
+
+// Readers of a file that others replace all the time would find it gone.
+TEST_F(LiedAboutRemovals, OpenThatIsUnderWayKeepsTheFile) {
+  mount_->run(mount_->files->release(file_));
+  bool is_over = false;
+  FileOperations::FileId file{};
+  mount_->turns.begin([](auto opening, bool& ends, FileOperations::FileId& id) -> Task<void> {
+    const auto opened = co_await std::move(opening);
+    EXPECT_TRUE(opened);
+    if (opened) id = opened->id;
+    ends = true;
+  }(mount_->files->open(mount_->tree->nodes().find(target_->id), O_RDONLY, {}), is_over, file));
+  EXPECT_FALSE(is_over);
+  EXPECT_TRUE(remove({}));
+  EXPECT_THAT(liar_.renamed, testing::ElementsAre(testing::StartsWith(".nfs")));
+  while (!is_over) mount_->run(pause());
+  EXPECT_THAT(liar_.removed, testing::ElementsAre());
+  mount_->run(mount_->files->release(file));
+  EXPECT_EQ(liar_.removed, liar_.renamed);
+}
+
+TEST_F(LiedAboutRemovals, OpenThatFailsLeavesNoNameOfOurs) {
+  mount_->run(mount_->files->release(file_));
+  liar_.denied = nfs3::ACCESS3_READ;
+  bool is_over = false;
+  mount_->turns.begin([](auto opening, bool& ends) -> Task<void> {
+    EXPECT_FALSE(co_await std::move(opening));
+    ends = true;
+  }(mount_->files->open(mount_->tree->nodes().find(target_->id), O_RDONLY, {}), is_over));
+  EXPECT_FALSE(is_over);
+  EXPECT_TRUE(remove({}));
+  while (!is_over || liar_.removed.empty()) mount_->run(pause());
+  EXPECT_EQ(liar_.removed, liar_.renamed);
 }
 
 TEST_F(Lied, PageFromBeforeAChangeElsewhereNotesNoName) {

@@ -8,16 +8,13 @@
 #include <random>
 #include <utility>
 
+#include "mount/change.h"
 #include "mount/directory_reader.h"
 
 namespace mounts {
 namespace {
 
 using nfs3::nfsstat3;
-
-// The kernel may ask to remove a directory before it says that the last file in it was closed.
-constexpr Clock::duration kWaitForCloses = std::chrono::milliseconds(300);
-constexpr Clock::duration kPauseForCloses = std::chrono::milliseconds(5);
 
 nfs3::createverf3 new_verifier() {
   std::random_device source;
@@ -27,26 +24,6 @@ nfs3::createverf3 new_verifier() {
 }
 
 }  // namespace
-
-struct NameOperations::Change {
-  explicit Change(Node& of) : node(of), begun(of.attributes.begin_change()) {}
-  // A change that may add a name to the directory.
-  Change(Tree& tree, Node& of, std::string_view name) : Change(of) { tree.note_possible(of, name); }
-  Change(const Change&) = delete;
-  Change& operator=(const Change&) = delete;
-  ~Change() { end(nullptr); }
-  // Ends it, once.
-  void end(const nfs3::wcc_data* change) {
-    if (std::exchange(has_ended, true)) return;
-    const bool was_alone = node.attributes.end_change(change, begun, Tree::now());
-    if (was_alone) ended = AttributeCache::now_in_order();
-  }
-
-  Node& node;
-  const AttributeCache::Point begun;
-  AttributeCache::Point ended{};  // as long ago as can be if there were other changes
-  bool has_ended = false;
-};
 
 // --- Looking ------------------------------------------------------------------------------------
 
@@ -358,70 +335,15 @@ Task<Outcome<Entry>> NameOperations::link(Hold file, Hold parent, std::string na
 
 // --- Removing -----------------------------------------------------------------------------------
 
-std::string NameOperations::name_of_ours(std::uint64_t fileid) {
-  if (names_of_ours_ == 0) names_of_ours_ = std::random_device()();
-  return fmt::format(".nfs{:016x}{:08x}", fileid, ++names_of_ours_ & 0xFFFFFFFFU);
-}
-
-// A file with a name of ours keeps its bytes by that, whichever of its other names go.
-bool NameOperations::needs_name_of_ours(const Node& file, const Node& parent,
-                                        std::string_view name) {
-  if (file.opened == 0 || file.type != nfs3::ftype3::NF3REG) return false;
-  const bool is_ours = file.our_directory == parent.id && file.our_name == name;
-  return file.our_name.empty() || is_ours;
-}
-
-Task<Outcome<void>> NameOperations::put_aside(Hold parent, Hold file, std::string name, Who who) {
-  const std::string ours = name_of_ours(file->fileid);
-  const nfs3::RENAME3args args{{parent->handle, name}, {parent->handle, ours}};
-  bool was_repeated = false;
-  Change change(*parent);
-  auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
-  if (!reply) co_return failed(error_of(reply.error()));
-  const bool may_be_done = was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT;
-  if (reply->resok() == nullptr && !may_be_done) co_return failed(error_of(reply->status()));
-  change.end(reply->resok() != nullptr ? &reply->resok()->todir_wcc : nullptr);
-  tree_.names().drop(parent->id, name);
-  NodeTable::drop_name(*file, parent->id, name);
-  file->attributes.expire();
-  if (file->our_name.empty()) ++parent->names_of_ours;  // else it had another one there
-  file->our_name = ours;
-  file->our_directory = parent->id;
-  co_return Outcome<void>();
-}
-
-Task<void> NameOperations::remove_renamed(Hold file, Who who) {
-  const NodeId directory = file->our_directory;
-  Hold parent = tree_.nodes().find(directory);
-  std::string name = std::exchange(file->our_name, {});
-  if (!parent || name.empty()) co_return;
-  (void)co_await remove_once(std::move(parent), std::move(name), who);
-  note_gone(directory);
-}
-
-// The last close may have come while the server gave the file its name, when the file had none that
-// was to be removed. Where writes are under way, that close has not ended, and removes it.
-Task<void> NameOperations::remove_if_closed(Hold file, Who who) {
-  if (file->opened > 0 || file->our_name.empty()) co_return;
-  if (file->writes != nullptr && !file->writes->is_clean()) co_return;
-  co_await remove_renamed(std::move(file), who);
-}
-
-// A directory that the table had forgotten meanwhile begins at none.
-void NameOperations::note_gone(NodeId directory) {
-  const Hold parent = tree_.nodes().find(directory);
-  if (parent && parent->names_of_ours > 0) --parent->names_of_ours;
-}
-
 Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who who) {
   auto found = co_await find(tree_.nodes().find(parent->id), name, who);
   if (!found) co_return failed(found.error());
   if (!found->node) co_return failed(ENOENT);
   Hold file = std::move(found->node);
-  if (needs_name_of_ours(*file, *parent, name)) {
+  if (NamesOfOurs::are_needed(*file, *parent, name)) {
     Hold same = tree_.nodes().find(file->id);
-    auto aside = co_await put_aside(std::move(parent), std::move(file), std::move(name), who);
-    if (aside) co_await remove_if_closed(std::move(same), who);
+    auto aside = co_await ours_.put_aside(std::move(parent), std::move(file), std::move(name), who);
+    co_await ours_.remove_if_closed(std::move(same));
     co_return aside;
   }
   const NodeId directory = parent->id;
@@ -450,12 +372,9 @@ Task<Outcome<void>> NameOperations::remove_directory(Hold parent, std::string na
   if (removed || removed.error() != ENOTEMPTY) co_return removed;
   auto found = co_await find(tree_.nodes().find(above), name, who);
   if (!found || !found->node || found->node->names_of_ours == 0) co_return removed;
-  const Time end = std::min(Tree::now() + kWaitForCloses, who.deadline);
-  while (found->node->names_of_ours > 0 && Tree::now() < end) {
-    co_await tree_.turns().pause(kPauseForCloses);
-  }
+  const bool is_worth_it = co_await ours_.wait_until_gone(std::move(found->node), who.deadline);
   parent = tree_.nodes().find(above);
-  if (found->node->names_of_ours > 0 || !parent) co_return removed;
+  if (!is_worth_it || !parent) co_return removed;
   co_return co_await remove_directory_once(std::move(parent), std::move(name), who);
 }
 
@@ -478,7 +397,8 @@ Task<Outcome<void>> NameOperations::remove_directory_once(Hold parent, std::stri
 
 Task<Outcome<AttributeCache::Point>> NameOperations::rename_once(Hold from, std::string name,
                                                                  Hold to, std::string new_name,
-                                                                 std::uint64_t fileid, Who who) {
+                                                                 std::uint64_t fileid, Who who,
+                                                                 bool& is_refused) {
   const nfs3::RENAME3args args{{from->handle, name}, {to->handle, new_name}};
   bool was_repeated = false;
   const bool is_within_one = from->id == to->id;
@@ -487,6 +407,7 @@ Task<Outcome<AttributeCache::Point>> NameOperations::rename_once(Hold from, std:
   if (!is_within_one) of_target.emplace(*to);
   tree_.note_possible(*to, new_name);
   auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
+  is_refused = reply.has_value();
   if (!reply) co_return failed(error_of(reply.error()));
   const auto* const done = reply->resok();
   of_source.end(done != nullptr ? &done->fromdir_wcc : nullptr);
@@ -498,6 +419,7 @@ Task<Outcome<AttributeCache::Point>> NameOperations::rename_once(Hold from, std:
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT) {
     auto is_done = co_await exists_as(std::move(to), std::move(new_name), who, fileid);
     if (is_done && *is_done) co_return AttributeCache::Point{};
+    is_refused = is_done.has_value();
   }
   co_return failed(error);
 }
@@ -512,28 +434,28 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   if (!replaced) co_return failed(replaced.error());
   Hold target = std::move(replaced->node);
   const bool is_same = target && target->id == source->id;
-  const bool puts_aside = target && !is_same && source->type != nfs3::ftype3::NF3DIR &&
-                          needs_name_of_ours(*target, *to, new_name);
-  if (puts_aside) {
-    auto aside = co_await put_aside(tree_.nodes().find(to->id), tree_.nodes().find(target->id),
+  const bool keeps = target && !is_same && source->type != nfs3::ftype3::NF3DIR &&
+                     NamesOfOurs::are_needed(*target, *to, new_name);
+  auto way = NamesOfOurs::Way::kLink;
+  if (keeps) {
+    auto kept = co_await ours_.keep(tree_.nodes().find(to->id), tree_.nodes().find(target->id),
                                     new_name, who);
-    if (!aside) co_return failed(aside.error());
+    if (!kept) co_return failed(kept.error());
+    way = *kept;
   }
   const NodeId from_id = from->id;
+  bool is_refused = false;
   auto renamed = co_await rename_once(std::move(from), name, tree_.nodes().find(to->id), new_name,
-                                      source->fileid, who);
-  if (!renamed && puts_aside && !target->our_name.empty()) {
-    // The name goes back to its file, also when the request has no time left. Where that fails the
-    // file keeps our name for good: nobody has asked to remove it.
-    const std::string ours = std::exchange(target->our_name, {});
-    note_gone(to->id);
-    Who without_end = who;
-    without_end.deadline = Time::max();
-    (void)co_await rename_once(tree_.nodes().find(to->id), ours, tree_.nodes().find(to->id),
-                               new_name, target->fileid, without_end);
+                                      source->fileid, who, is_refused);
+  if (!renamed && keeps) {
+    co_await ours_.give_up(tree_.nodes().find(to->id), tree_.nodes().find(target->id), new_name,
+                           way, is_refused);
   }
   if (!renamed) co_return failed(renamed.error());
-  if (puts_aside) co_await remove_if_closed(tree_.nodes().find(target->id), who);
+  if (keeps) {
+    NodeTable::drop_name(*target, to->id, new_name);
+    co_await ours_.remove_if_closed(tree_.nodes().find(target->id));
+  }
   if (target && !is_same) target->attributes.expire();
   source->attributes.expire();  // its ctime
   NodeTable::drop_name(*source, from_id, name);

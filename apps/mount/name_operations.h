@@ -1,7 +1,7 @@
 // Operations on the names of directories.
 //
-// A file that programs have open keeps its bytes when its name is removed, or is taken by a rename:
-// it gets a name of ours (.nfs and digits), which goes with the last close.
+// A file that programs have open keeps its bytes when its name is removed, or is taken by a rename
+// (names_of_ours.h).
 #ifndef RPCRDMA_MOUNT_NAME_OPERATIONS_H_
 #define RPCRDMA_MOUNT_NAME_OPERATIONS_H_
 
@@ -9,13 +9,14 @@
 #include <string>
 #include <string_view>
 
+#include "mount/names_of_ours.h"
 #include "mount/tree.h"
 
 namespace mounts {
 
 class NameOperations {
  public:
-  explicit NameOperations(Tree& tree) : tree_(tree) {}
+  explicit NameOperations(Tree& tree) : tree_(tree), ours_(tree) {}
 
   // An entry without a node is an answer, too: there is no such name.
   Task<Outcome<Entry>> look_up(Hold parent, std::string name, Who who);
@@ -38,15 +39,10 @@ class NameOperations {
   // Waits for a moment where all that is left in the directory are files with names of ours.
   Task<Outcome<void>> remove_directory(Hold parent, std::string name, Who who);
   Task<Outcome<void>> rename(Hold from, std::string name, Hold to, std::string new_name, Who who);
-  // Removes the name of ours of a file that nobody has open any more.
-  Task<void> remove_renamed(Hold file, Who who);
+  NamesOfOurs& ours() noexcept { return ours_; }
 
  private:
   Task<Outcome<void>> remove_directory_once(Hold parent, std::string name, Who who);
-  void note_gone(NodeId directory);
-
-  // A change of a directory or a file that is under way, from its call to the end of its reply.
-  struct Change;
 
   // From where on the attributes and the name of a file that a reply has are as it says: changes
   // of ours behind these points may be newer.
@@ -64,18 +60,13 @@ class NameOperations {
                             Room room = Room::kExceeded);
   Task<Outcome<void>> remove_once(Hold parent, std::string name, Who who);
   Task<Outcome<bool>> exists_as(Hold parent, std::string name, Who who, std::uint64_t fileid);
-  // Returns from where on the new name is the file's.
+  // Returns from where on the new name is the file's. `is_refused`: it certainly has not happened.
   Task<Outcome<AttributeCache::Point>> rename_once(Hold from, std::string name, Hold to,
                                                    std::string new_name, std::uint64_t fileid,
-                                                   Who who);
-  static bool needs_name_of_ours(const Node& file, const Node& parent, std::string_view name);
-  // Renames a file that is open to a name of ours.
-  Task<Outcome<void>> put_aside(Hold parent, Hold file, std::string name, Who who);
-  Task<void> remove_if_closed(Hold file, Who who);
-  std::string name_of_ours(std::uint64_t fileid);
+                                                   Who who, bool& is_refused);
 
   Tree& tree_;
-  std::uint64_t names_of_ours_ = 0;
+  NamesOfOurs ours_;
 };
 
 }  // namespace mounts

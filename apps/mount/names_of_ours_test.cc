@@ -52,8 +52,8 @@ class NameOfOurs : public testing::Test {
     is_over = true;
   }
   Task<void> pause() { co_await mount_.turns.pause(std::chrono::milliseconds(1)); }
-  Task<void> release_late(FileId file) {
-    co_await mount_.turns.pause(std::chrono::milliseconds(20));
+  Task<void> release_late(FileId file, Clock::duration after = std::chrono::milliseconds(20)) {
+    co_await mount_.turns.pause(after);
     co_await mount_.files->release(file);
   }
   int remove_directory() {
@@ -98,6 +98,23 @@ TEST_F(NameOfOurs, KeepsItsDirectoryAsLongAsAProgramHasTheFileOpen) {
   EXPECT_EQ(remove_directory(), ENOTEMPTY);
   mount_.run(mount_.files->release(file));
   EXPECT_EQ(remove_directory(), 0);
+}
+
+// The server may be slow to remove it, or to take the bytes that were written before.
+TEST_F(NameOfOurs, IsWaitedForAsLongAsItGoes) {
+  const FileId file = open_file();
+  const auto found = mount_.run(mount_.names->look_up(mount_.look_up("d"), "file", {}));
+  EXPECT_TRUE(mount_.run(mount_.names->remove(mount_.look_up("d"), "file", {})));
+  const GoingName going(*mount_.tree, *found->node);
+  mount_.turns.begin(release_late(file, std::chrono::milliseconds(1500)));
+  EXPECT_EQ(remove_directory(), 0);
+}
+
+TEST_F(NameOfOurs, GoesAlsoWhenItsDirectoryWasForgotten) {
+  const FileId file = removed_while_open();
+  directory_ = {};
+  mount_.run(mount_.files->release(file));
+  EXPECT_TRUE(fs::is_empty(folder()));
 }
 
 TEST_F(NameOfOurs, IsNoReasonToRemoveADirectoryThatHasOtherFiles) {

@@ -39,6 +39,15 @@ struct NameOfNode {
   bool is_of_directory = false;  // the node's type
 };
 
+// A name of ours (names_of_ours.h), and in whose name it is removed.
+struct NameOfOurs {
+  std::string name;  // empty: there is none
+  NodeId directory{};
+  nfs3::nfs_fh3 directory_handle;  // the table may have forgotten the directory by then
+  std::uint32_t uid = 0;
+  std::optional<rpcrdma::AuthSys> credential;  // nullopt: the connections' own
+};
+
 struct Node {
   explicit Node(const TimeOuts& time_outs) : attributes(time_outs) {}
 
@@ -58,10 +67,9 @@ struct Node {
   std::uint32_t opened = 0;                 // by programs; each has a hold
   std::uint32_t cuts_under_way = 0;         // by O_TRUNC, for which writes wait
   std::vector<NameOfNode> names;            // the latest few by which the kernel got it
-  // A name of ours, which the file has until its last close, and its directory; empty: none.
-  std::string our_name;
-  NodeId our_directory{};
-  std::uint32_t names_of_ours = 0;  // counts the files of a directory that have such a name
+  NameOfOurs ours;                          // which the file has until its last close
+  // Count the files of a directory that have such a name, and those of them whose name goes.
+  std::uint32_t names_of_ours = 0, names_that_go = 0;
 };
 
 class NodeTable {

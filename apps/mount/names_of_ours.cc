@@ -1,0 +1,165 @@
+#include "mount/names_of_ours.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <utility>
+
+#include "mount/change.h"
+
+namespace mounts {
+namespace {
+
+using nfs3::nfsstat3;
+
+// The kernel may ask to remove a directory before it says that the last file in it was closed.
+constexpr Clock::duration kWaitForCloses = std::chrono::seconds(1);
+constexpr Clock::duration kWaitForRemovals = std::chrono::seconds(10);
+constexpr Clock::duration kPause = std::chrono::milliseconds(5);
+constexpr int kAttemptsMax = 3;  // at a server that does not answer
+constexpr Clock::duration kBetweenAttempts = std::chrono::seconds(1);
+
+}  // namespace
+
+std::string NamesOfOurs::new_name(std::uint64_t fileid) {
+  if (last_ == 0) last_ = std::random_device()();
+  return fmt::format(".nfs{:016x}{:08x}", fileid, ++last_ & 0xFFFFFFFFU);
+}
+
+// A file with a name of ours keeps its bytes by that, whichever of its other names go.
+bool NamesOfOurs::are_needed(const Node& file, const Node& parent, std::string_view name) {
+  if (file.opened == 0 || file.type != nfs3::ftype3::NF3REG) return false;
+  const bool is_ours = file.ours.directory == parent.id && file.ours.name == name;
+  return file.ours.name.empty() || is_ours;
+}
+
+void NamesOfOurs::note(Node& file, Node& parent, const std::string& ours, Who who) {
+  if (file.ours.name.empty()) ++parent.names_of_ours;  // else it had another one there
+  file.ours.name = ours;
+  file.ours.directory = parent.id;
+  file.ours.directory_handle = parent.handle;
+  file.ours.uid = who.uid;
+  file.ours.credential.reset();
+  if (who.credential != nullptr) file.ours.credential = *who.credential;
+}
+
+// A directory that the table had forgotten meanwhile begins at none.
+void NamesOfOurs::note_gone(NodeId directory) {
+  const Hold parent = tree_.nodes().find(directory);
+  if (parent && parent->names_of_ours > 0) --parent->names_of_ours;
+}
+
+Task<Outcome<void>> NamesOfOurs::rename(Hold parent, std::string name, std::string new_name,
+                                        Who who, bool& is_answered) {
+  const nfs3::RENAME3args args{{parent->handle, name}, {parent->handle, new_name}};
+  bool was_repeated = false;
+  Change change(tree_, *parent, new_name);
+  auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
+  is_answered = reply.has_value();
+  if (!reply) co_return failed(error_of(reply.error()));
+  const bool may_be_done = was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT;
+  if (reply->resok() == nullptr && !may_be_done) co_return failed(error_of(reply->status()));
+  change.end(reply->resok() != nullptr ? &reply->resok()->todir_wcc : nullptr);
+  tree_.names().drop(parent->id, name);
+  tree_.names().drop(parent->id, new_name);
+  co_return Outcome<void>();
+}
+
+Task<Outcome<void>> NamesOfOurs::put_aside(Hold parent, Hold file, std::string name, Who who) {
+  const std::string ours = new_name(file->fileid);
+  bool is_answered = false;
+  auto renamed = co_await rename(tree_.nodes().find(parent->id), name, ours, who, is_answered);
+  if (!renamed && is_answered) co_return renamed;
+  note(*file, *parent, ours, who);
+  if (!renamed) co_return renamed;
+  NodeTable::drop_name(*file, parent->id, name);
+  file->attributes.expire();
+  co_return Outcome<void>();
+}
+
+Task<Outcome<NamesOfOurs::Way>> NamesOfOurs::keep(Hold parent, Hold file, std::string name,
+                                                  Who who) {
+  const std::string ours = new_name(file->fileid);
+  {
+    const nfs3::LINK3args args{file->handle, {parent->handle, ours}};
+    bool was_repeated = false;
+    Change change(tree_, *parent, ours);
+    Change of_file(*file);  // of its count of links, and its ctime
+    auto reply = co_await tree_.calls().link(args, who.as(&was_repeated));
+    const bool is_done = reply && (reply->resok() != nullptr ||
+                                   (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST));
+    if (reply && reply->resok() != nullptr) change.end(&reply->resok()->linkdir_wcc);
+    // A name that may be there goes with the last close.
+    if (!reply || is_done) note(*file, *parent, ours, who);
+    if (!reply) co_return failed(error_of(reply.error()));
+    if (is_done) co_return Way::kLink;
+  }
+  bool is_answered = false;
+  auto renamed = co_await rename(tree_.nodes().find(parent->id), name, ours, who, is_answered);
+  // The only name of the file may be ours then: it stays, since nobody has removed the file.
+  if (!renamed) co_return failed(renamed.error());
+  note(*file, *parent, ours, who);
+  NodeTable::drop_name(*file, parent->id, name);
+  file->attributes.expire();
+  co_return Way::kRename;
+}
+
+Task<void> NamesOfOurs::give_up(Hold parent, Hold file, std::string name, Way way,
+                                bool is_refused) {
+  if (way == Way::kLink) {
+    // Where nobody knows, the last close removes it: the file has its own name as well, or none.
+    if (is_refused) co_await remove(std::move(file));
+    co_return;
+  }
+  const NameOfOurs ours = take(*file);
+  note_gone(ours.directory);
+  if (!is_refused || ours.name.empty()) co_return;
+  // The request may have no time left; the name goes back all the same.
+  const Who owner{ours.uid, ours.credential ? &*ours.credential : nullptr};
+  bool is_answered = false;
+  (void)co_await rename(std::move(parent), ours.name, std::move(name), owner, is_answered);
+}
+
+Task<void> NamesOfOurs::remove(Hold file) {
+  const NameOfOurs ours = take(*file);
+  if (ours.name.empty()) co_return;
+  for (int attempt = 1; !co_await remove_once(ours) && attempt < kAttemptsMax; ++attempt) {
+    co_await tree_.turns().pause(kBetweenAttempts);
+  }
+  note_gone(ours.directory);
+}
+
+// Returns false if the server has not answered.
+Task<bool> NamesOfOurs::remove_once(const NameOfOurs& ours) {
+  const nfs3::REMOVE3args args{{ours.directory_handle, ours.name}};
+  const Who remover{ours.uid, ours.credential ? &*ours.credential : nullptr};
+  const Hold parent = tree_.nodes().find(ours.directory);
+  std::optional<Change> change;
+  if (parent) change.emplace(*parent);
+  auto reply = co_await tree_.calls().remove(args, remover.as());
+  if (change) change->end(reply ? nfs::directory_change(*reply) : nullptr);
+  tree_.names().drop(ours.directory, ours.name);
+  co_return reply.has_value();
+}
+
+// The last close may have come while the server gave the file its name, when the file had none that
+// was to be removed. Where writes are under way, that close has not ended, and removes it.
+Task<void> NamesOfOurs::remove_if_closed(Hold file) {
+  if (file->opened > 0 || file->ours.name.empty()) co_return;
+  if (file->writes != nullptr && !file->writes->is_clean()) co_return;
+  co_await remove(std::move(file));
+}
+
+Task<bool> NamesOfOurs::wait_until_gone(Hold directory, Time deadline) {
+  const Time begun = Tree::now();
+  const auto is_worth_it = [&] {
+    const bool some_go = directory->names_that_go > 0;
+    return Tree::now() < std::min(begun + (some_go ? kWaitForRemovals : kWaitForCloses), deadline);
+  };
+  while (directory->names_of_ours > 0 && is_worth_it()) co_await tree_.turns().pause(kPause);
+  co_return directory->names_of_ours == 0;
+}
+
+}  // namespace mounts
