@@ -362,6 +362,15 @@ TEST_F(Lied, PageFromBeforeAChangeOfOursShowsTheKernelNoNode) {
   mount_->directories->release(id);
 }
 
+// The kernel takes no note of it, and would never give it back.
+TEST_F(Lied, FileThatIsMadeAsSomethingElseTakesNoNode) {
+  liar_.found_attributes.type = ftype3::NF3DIR;
+  const auto made = mount_->run(mount_->names->create(mount_->root(), "name", 0644, false, {}));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error(), EIO);
+  EXPECT_EQ(mount_->tree->nodes().size(), 1U) << "the root";
+}
+
 // All buffers are full at once, and each write(2) has been answered.
 TEST_F(Lied, BytesForAServerThatIsSlowHaveTheirTimeWhileItTakesSome) {
   constexpr auto kPatience = std::chrono::seconds(2);

@@ -23,6 +23,13 @@ nfs3::createverf3 new_verifier() {
   return made;
 }
 
+// The kernel refuses what was made if it is something else, and takes no note of it: neither its
+// node nor a file that was opened would ever be given back.
+Outcome<Entry> of_type(Outcome<Entry> made, nfs3::ftype3 type) {
+  if (made && made->node && made->node->type != type) return failed(EIO);
+  return made;
+}
+
 }  // namespace
 
 // --- Looking ------------------------------------------------------------------------------------
@@ -168,6 +175,7 @@ Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string nam
         handle != nullptr && found != nullptr && !tree_.nodes().has(*handle, *found);
     auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
                                std::move(done->obj_attributes), {change.begun, change.ended}, who);
+    entry = of_type(std::move(entry), nfs3::ftype3::NF3DIR);
     if (is_new && entry && entry->node) tree_.note_empty(*entry->node, who, asked);
     co_return entry;
   }
@@ -194,8 +202,9 @@ Task<Outcome<Entry>> NameOperations::make_symbolic_link(Hold parent, std::string
   change.end(nfs::directory_change(*reply));
   tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
-    co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                            std::move(done->obj_attributes), {change.begun, change.ended}, who);
+    auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
+                               std::move(done->obj_attributes), {change.begun, change.ended}, who);
+    co_return of_type(std::move(entry), nfs3::ftype3::NF3LNK);
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
     auto found = co_await ask(std::move(parent), std::move(name), who);
@@ -239,8 +248,9 @@ Task<Outcome<Entry>> NameOperations::make_node(Hold parent, std::string name, st
   change.end(nfs::directory_change(*reply));
   tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
-    co_return co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                            std::move(done->obj_attributes), {change.begun, change.ended}, who);
+    auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
+                               std::move(done->obj_attributes), {change.begun, change.ended}, who);
+    co_return of_type(std::move(entry), args.what.type());
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
     auto found = co_await ask(std::move(parent), std::move(name), who);
@@ -284,6 +294,7 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
   }
   auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
                              std::move(done->obj_attributes), {change.begun, change.ended}, who);
+  entry = of_type(std::move(entry), nfs3::ftype3::NF3REG);
   if (!entry) co_return failed(entry.error());
   if (is_exclusive) {
     attributes.atime.set_void(nfs3::time_how::SET_TO_SERVER_TIME);
@@ -326,7 +337,7 @@ Task<Outcome<Entry>> NameOperations::link(Hold file, Hold parent, std::string na
     co_return failed(error_of(reply->status()));
   }
   const std::uint64_t fileid = file->fileid;
-  auto found = co_await ask(std::move(parent), std::move(name), who);
+  auto found = of_type(co_await ask(std::move(parent), std::move(name), who), file->type);
   if (!found) co_return failed(found.error());
   if (!found->node) co_return failed(ENOENT);
   if (may_be_ours && found->node->fileid != fileid) co_return failed(EEXIST);
