@@ -74,7 +74,7 @@ constexpr auto kPages = std::to_array<ManualSections>({
          "--drain seconds, and exits 0. A second one ends it at once.\n"
          "SIGHUP\tThe server reads --config and --exports again. Exports and the level of the log "
          "follow, and no connection is lost.\n"
-         "SIGUSR1, SIGUSR2\tThey are ignored.\n",
+         "SIGPIPE, SIGUSR1, SIGUSR2\tThey are ignored.\n",
      .exit_status = "0\tA signal ended the server, and its calls were answered.\n"
                     "1\tIt could not listen, or its RDMA device is gone; standard error says why.\n"
                     "2\tThe command line or the file of settings is wrong.\n",

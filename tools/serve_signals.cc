@@ -65,10 +65,12 @@ ServeSignals::ServeSignals(Server& server, std::function<void()> reload,
   action.sa_flags = SA_RESTART;
   sigaction(SIGHUP, &action, nullptr);
   // A file over the limit of this process is an error for its client, not the end of the server.
-  // The others would end it without a drain.
+  // A log whose reader is gone loses its lines. The others would end the server without a drain.
   action.sa_handler = SIG_IGN;
   action.sa_flags = 0;
-  for (const int number : {SIGXFSZ, SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
+  for (const int number : {SIGXFSZ, SIGPIPE, SIGUSR1, SIGUSR2}) {
+    sigaction(number, &action, nullptr);
+  }
   reloader_ = std::thread([this] { run_reloads(); });
   thread_ = std::thread([this] { run(); });
 }

@@ -307,6 +307,14 @@ class CommandTest(CommandFixture):
         self.assertEqual(run("ls", server.url).returncode, 0)
         self.assertEqual(server.stop()[0], 0)
 
+    def test_reader_of_the_log_may_go_away(self):
+        server = self.serve()
+        server.process.stderr.close()
+        self.put(server, self.file("file", 1000), "--no-reconnect")
+        self.assertEqual(run("ls", server.url).returncode, 0)
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(timeout=BOUND_S), 0)
+
     def test_sigterm_drains_and_exits_0(self):
         server = self.serve("--json")
         path = self.file("file", 64 << 20)
