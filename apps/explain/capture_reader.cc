@@ -125,8 +125,12 @@ bool CaptureReader::want(std::size_t size) {
   return end_ - begin_ >= size;
 }
 
+Bytes CaptureReader::ahead(std::size_t size) const noexcept {
+  return {buffer_.data() + begin_, size};
+}
+
 Bytes CaptureReader::take(std::size_t size) {
-  const Bytes bytes(buffer_.data() + begin_, size);
+  const Bytes bytes = ahead(size);
   begin_ += size;
   return bytes;
 }
@@ -196,18 +200,17 @@ bool CaptureReader::next_pcapng(Packet& packet) {
   constexpr std::size_t kFrame = 12;  // type and length in front, length behind
   for (;;) {
     if (!want(8)) return begin_ == end_ ? false : cut("a block is incomplete");
-    const Bytes head(buffer_.data() + begin_, 8);
-    const std::uint32_t type = native32(head, 0);
+    const std::uint32_t type = native32(ahead(8), 0);
     if (type == kSection) {
       if (!want(kFrame)) return cut("a section header is incomplete");
-      const std::uint32_t order = native32(Bytes(buffer_.data() + begin_, kFrame), 8);
+      const std::uint32_t order = native32(ahead(kFrame), 8);
       is_swapped_ = order != kSectionOrder;
       if (is_swapped_ && order != __builtin_bswap32(kSectionOrder)) {
         return cut("a section header has no byte order");
       }
     }
     const std::uint32_t kind = is_swapped_ ? __builtin_bswap32(type) : type;
-    const std::uint32_t size = word(head, 4);
+    const std::uint32_t size = word(ahead(8), 4);
     if (size < kFrame || size % 4 != 0) return cut("the length of a block is impossible");
     const bool is_packet = kind == kOldPacket || kind == kSimplePacket || kind == kEnhancedPacket;
     const bool is_used = type == kSection || kind == kInterfaceBlock || is_packet;

@@ -51,6 +51,8 @@ class CaptureReader {
   // Makes at least `size` bytes available at the front of the buffer; false: there are fewer.
   bool want(std::size_t size);
   bool skip(std::uint64_t size);
+  // Bytes at the front of the buffer that want() has made available; its next call moves them.
+  rpcrdma::Bytes ahead(std::size_t size) const noexcept;
   rpcrdma::Bytes take(std::size_t size);
   std::uint32_t word(rpcrdma::Bytes bytes, std::size_t at) const noexcept;
   std::uint16_t half(rpcrdma::Bytes bytes, std::size_t at) const noexcept;

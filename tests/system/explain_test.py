@@ -212,6 +212,21 @@ class ExplainTest(unittest.TestCase):
         self.assertIn("is no capture", result.stderr)
         self.assertEqual(explain(self.folder / "none").returncode, 1)
 
+    def test_section_header_at_the_end_of_the_buffer_is_read_whole(self):
+        def block(kind, body):
+            size = struct.pack("<I", 12 + len(body))
+            return struct.pack("<I", kind) + size + body + size
+
+        section = block(0x0a0d0d0a, struct.pack("<IHHq", 0x1a2b3c4d, 1, 0, -1)) + block(1, struct.pack("<HHI", 101, 0, 0))
+        packets = [block(6, struct.pack("<IIIII", 0, 0, i, 40, 40) + bytes(40)) for i in range(20000)]
+        path = self.folder / "sections.pcapng"
+        for at in (len(section) + 12, (1 << 20) - 8):  # the latter: the buffer ends behind type and length
+            padding = block(0xbad, bytes(at - len(section) - 12))
+            path.write_bytes(section + padding + section + b"".join(packets))
+            result = explain("summary", path)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("20,000 packets", result.stdout)
+
     def test_files_that_are_no_capture_are_refused_with_the_reason(self):
         data = self.capture(SIW).read_bytes()
         files = {
