@@ -258,6 +258,7 @@ void copy(CopySettings& settings) {
   say_problems(copied.sum);
   report(copied, took.count(), settings.copy.verify, settings.client.common.json);
   if (const int number = interrupted_by; number != 0) {
+    std::fflush(stdout);  // the signal ends the process without that
     ::signal(number, SIG_DFL);
     ::raise(number);
   }

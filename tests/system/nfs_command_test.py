@@ -541,8 +541,8 @@ class NfsCommandTest(CommandFixture):
 
         def interrupted(number):
             # Its terminal gets the line, and its shell the signal.
-            copying = subprocess.Popen([COMMAND, "cp", "--sparse", "never", large, self.url + "/into"],
-                                       stderr=subprocess.PIPE, text=True)
+            copying = subprocess.Popen([COMMAND, "cp", "--sparse", "never", "--json", large, self.url + "/into"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.addCleanup(copying.kill)
 
             def has_begun():
@@ -551,11 +551,13 @@ class NfsCommandTest(CommandFixture):
 
             wait_until(has_begun)
             copying.send_signal(number)
-            errors = copying.communicate(timeout=BOUND_S)[1]
+            output, errors = copying.communicate(timeout=BOUND_S)
             self.assertEqual(copying.returncode, -number)
-            return errors
+            return output, errors
 
-        self.assertIn("a second signal ends it at once", interrupted(signal.SIGINT))
+        output, errors = interrupted(signal.SIGINT)
+        self.assertIn("a second signal ends it at once", errors)
+        self.assertEqual([json.loads(line)["files"] for line in output.splitlines()], [0])
         self.assertEqual([each.name for each in (self.served / "into").iterdir()], ["large"])
         interrupted(signal.SIGKILL)
         self.assertEqual((self.served / "into/large").read_text(), "what was there")
