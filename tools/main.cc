@@ -1,8 +1,11 @@
 // The `rpcrdma` command: argument parsing and printing; the work is done by the library.
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -41,6 +44,16 @@ int flushed(int code) {
     rpcrdma::tools::say_failure(fmt::format("standard output: {}", std::strerror(errno)));
   }
   return code == rpcrdma::tools::kSuccess ? rpcrdma::tools::kFailed : code;
+}
+
+// A file or a connection would get the place of a stream that is closed, and what is printed would
+// go there. The use of such a stream still fails: it is open in the wrong direction.
+void fill_closed_streams() {
+  for (const int each : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(each, F_GETFD) >= 0) continue;
+    const int direction = each == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    if (::open("/dev/null", direction) != each) std::abort();
+  }
 }
 
 int run(int argc, char** argv) {
@@ -89,5 +102,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_closed_streams();
   return flushed(run(argc, argv));
 }

@@ -196,6 +196,18 @@ class FilesTest(CommandFixture):
         self.assertEqual(run("get", server.url, "none", back).returncode, 1)
         self.assertEqual(self.in_root(), [])
 
+    def test_get_writes_nothing_of_its_own_into_the_file_though_streams_are_closed(self):
+        server = self.serve()
+        data = self.served_file("file", 100_000)
+        back = self.root / "back"
+        for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
+            result = subprocess.run(["sh", "-c", f'"$0" get -v "$1" file "$2" {closed}', COMMAND, server.url, back],
+                                    capture_output=True, timeout=BOUND_S, check=False)
+            # Who wants to print, and cannot, fails.
+            self.assertEqual(result.returncode, 1 if "1>" in closed else 0, (closed, result.stderr))
+            self.assertEqual(back.read_bytes(), data, closed)
+            back.unlink()
+
     def test_rm_says_what_it_did(self):
         server = self.serve()
         for arguments, removed in ((["--json"], True), (["--json", "--force"], False), (["-f"], None)):
