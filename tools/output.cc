@@ -221,6 +221,7 @@ bool Output::write(Bytes data, const Wait& wait) {
 
 bool Output::finish() {
   if (target_.empty()) return true;
+  if (!file_.flush()) return false;
   if (temporary_.empty()) {
     // A place that is free is taken at once; rename() replaces, which linkat() cannot.
     if (!mode_ && give_name(target_)) return true;

@@ -3,13 +3,30 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
+
+namespace {
+
+int close_error = 0;  // of the next close(2), as of a network file system without room
+
+}  // namespace
+
+extern "C" int close(int descriptor) {
+  const int error = std::exchange(close_error, 0);
+  const auto closed = static_cast<int>(::syscall(SYS_close, descriptor));
+  if (error == 0) return closed;
+  errno = error;
+  return -1;
+}
 
 namespace rpcrdma::tools {
 namespace {
@@ -55,6 +72,19 @@ TEST_P(OutputTest, FileAppearsWhenItIsCompleteAndReplacesTheOldOne) {
     EXPECT_EQ(content("file"), text);
     EXPECT_EQ(files(), 1U);
   }
+}
+
+TEST_P(OutputTest, OldFileStaysWhenTheFileSystemFindsNoRoomAtTheClose) {
+  std::ofstream(path("file")) << "old";
+  {
+    Output output(path("file"), "name", GetParam());
+    ASSERT_TRUE(write(output, "new"));
+    close_error = ENOSPC;
+    EXPECT_FALSE(output.finish());
+    EXPECT_EQ(errno, ENOSPC);
+  }
+  EXPECT_EQ(content("file"), "old");
+  EXPECT_EQ(files(), 1U);
 }
 
 TEST_P(OutputTest, LeavesNothingWhenGivenUp) {

@@ -182,6 +182,21 @@ class Files(MountFixture):
                 file.write(b"x" * 100)
                 os.fsync(file.fileno())
 
+    def test_commands_that_fetch_a_file_find_at_its_close_that_there_is_no_room(self):
+        full, at = self.root / "full", self.root / "at2"
+        full.mkdir()
+        at.mkdir()
+        self.ok("mount", "-t", "tmpfs", "-o", "size=512k", "none", full)
+        (full / "file").write_text("the old one")
+        self.mount(at=at, url=self.serve_nfs(folder=full)[1])
+        self.served_file("file", 900_000)
+        for command in (("get", self.serve().url, "file"), ("cp", self.url + "/file")):
+            fetched = run(*command, at / "file")
+            self.assertEqual(fetched.returncode, 1, command)
+            self.assertIn("No space left on device", fetched.stderr)
+            self.assertEqual((at / "file").read_text(), "the old one")
+            self.assertEqual(os.listdir(at), ["file"])
+
 
 class Programs(MountFixture):
     def setUp(self):

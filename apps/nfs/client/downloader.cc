@@ -322,6 +322,8 @@ Task<Result<void>> Downloader::move_content(FileJob& job) {
     done = failed_here("its size cannot be set here");
   }
   if (done && options().verify) done = co_await transfer(job, Step::kCompare);
+  // In front of its times, which the flush may set.
+  if (done && !job.here.flush()) done = failed_here("it cannot be written here");
   if (done && !job.kept.set_here(job.here.descriptor())) {
     done = failed_here("its mode and times cannot be set here");
   }
