@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -130,6 +131,7 @@ std::unique_ptr<StatSocket> open_socket(const MountSettings& settings,
     path = fmt::format("{}/{}{}", folder, ::getpid(), kMountSocket);
   }
   try {
+    path = std::filesystem::absolute(path).string();  // this process may leave its folder
     return std::make_unique<StatSocket>(path, [&session, url = settings.url, directory] {
       return mount_figures(session, url, directory);
     });
@@ -185,12 +187,12 @@ void mount_export(MountSettings& settings) {
   auto session = mounts::Session::mount(*server, whole.data(), options);
   if (!session) fail(kFailed, session.error());
   interrupt.wait_for_it();
+  const auto socket = open_socket(settings, **session, whole.data());
   if (background) {
     background->report_ready();
   } else {
     say(fmt::format("ready {} at {}", settings.url, whole.data()));
   }
-  const auto socket = open_socket(settings, **session, whole.data());
   const bool has_kept_all = (*session)->run(interrupt.descriptor());
   if (settings.client.has_stats) say(statistics_text(**session));
   if (!has_kept_all) throw Exit{kFailed};

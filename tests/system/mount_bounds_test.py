@@ -148,8 +148,22 @@ class Watched(MountFixture):
         wait_until(lambda: not path.exists())
         mounting = self.mount("--stat-socket", "none")
         self.assertEqual(run("top", mounting.pid, "--json").returncode, 1)
-        refused = run("mount", self.url, self.root / "other", "--stat-socket", self.root / "no" / "socket")
+
+    def test_socket_that_cannot_be_made_leaves_nothing_mounted(self):
+        path = self.root / "no" / "socket"
+        refused = run("mount", self.url, self.at, "--stat-socket", path)
         self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"cannot listen at {path} for `rpcrdma top`: No such file", refused.stderr)
+        self.assertFalse(self.is_mounted())
+
+    def test_path_of_the_socket_is_relative_to_where_the_command_was_called(self):
+        folder = self.root / "folder"
+        folder.mkdir()
+        mounted = run("mount", self.url, self.at, "--stat-socket", "socket", cwd=folder)
+        self.assertEqual((mounted.returncode, mounted.stderr), (0, ""))
+        self.assertEqual(self.top(folder / "socket")["directory"], str(self.at))
+        self.ok("umount", self.at)
+        wait_until(lambda: os.listdir(folder) == [])
 
 
 class Messages(MountFixture):
