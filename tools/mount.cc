@@ -1,6 +1,7 @@
 // `rpcrdma mount`: an export of an NFS server as a directory here, by FUSE.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +37,32 @@ struct MountSettings {
   bool stays = false;
 };
 
+// Signals that would end the process that was called. The child has a session of its own, in which
+// they do not reach it, and would mount the export later, for nobody.
+constexpr std::array<int, 3> kEndSignals{SIGINT, SIGTERM, SIGHUP};
+volatile sig_atomic_t child_to_end = 0;
+volatile sig_atomic_t has_passed_on = 0;
+
+extern "C" void pass_on(int) {
+  const int error = errno;  // the interrupted code's
+  // A child that is mounting takes a second one for a wish to end without an unmount.
+  if (has_passed_on == 0) ::kill(child_to_end, SIGTERM);
+  has_passed_on = 1;
+  errno = error;
+}
+
+void pass_signals_on(pid_t child) noexcept {
+  child_to_end = child;
+  struct sigaction action {};
+  action.sa_handler = pass_on;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the second one ends the process
+  for (const int number : kEndSignals) {
+    struct sigaction before {};
+    ::sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) ::sigaction(number, &action, nullptr);  // nohup
+  }
+}
+
 // A child goes on with the mount, and the process that was called ends when the mount is there, or
 // with the child's exit status. The child must begin before there are connections and threads.
 class Background {
@@ -45,21 +72,22 @@ class Background {
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("making a pipe");
     files::File reading(ends[0]);
     ready_ = files::File(ends[1]);
+    sigset_t passed_on, before;
+    sigemptyset(&passed_on);
+    for (const int number : kEndSignals) sigaddset(&passed_on, number);
+    ::sigprocmask(SIG_BLOCK, &passed_on, &before);  // until the child is known
     const pid_t child = ::fork();
     if (child < 0) fail("starting a process");
     if (child == 0) {
       ::setsid();
+      ::signal(SIGPIPE, SIG_IGN);  // whoever waits for the mount may be gone
+      ::sigprocmask(SIG_SETMASK, &before, nullptr);
       return;
     }
+    pass_signals_on(child);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
     ready_ = {};
-    char byte = 0;
-    ssize_t count = 0;
-    while ((count = ::read(reading.descriptor(), &byte, 1)) < 0 && errno == EINTR) {
-    }
-    if (count == 1) ::_exit(kSuccess);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ::_exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : kFailed);
+    ::_exit(status_of(child, reading));
   }
   // The mount is there. Nobody reads what this process says from now on.
   void report_ready() {
@@ -67,11 +95,22 @@ class Background {
     if (::chdir("/") != 0) fail("leaving the current folder");
     const files::File nothing("/dev/null", O_RDWR);
     for (int each = 0; each < 3; ++each) ::dup2(nothing.descriptor(), each);
-    (void)!::write(ready_.descriptor(), "", 1);
+    if (::write(ready_.descriptor(), "", 1) != 1) fail("telling that the export is mounted");
     ready_ = {};
   }
 
  private:
+  static int status_of(pid_t child, const files::File& reading) noexcept {
+    char byte = 0;
+    ssize_t count = 0;
+    while ((count = ::read(reading.descriptor(), &byte, 1)) < 0 && errno == EINTR) {
+    }
+    if (count == 1 && has_passed_on == 0) return kSuccess;
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : kFailed;
+  }
   [[noreturn]] static void fail(const char* what) {
     tools::fail(kFailed, fmt::format("{}: {}", what, std::strerror(errno)));
   }
@@ -184,9 +223,10 @@ void mount_export(MountSettings& settings) {
                     "not look at the result of close or fsync do not know",
                     settings.url));
   };
+  // From then on a signal has the mount taken back.
+  options.is_about_to_mount = [&] { interrupt.wait_for_it(); };
   auto session = mounts::Session::mount(*server, whole.data(), options);
   if (!session) fail(kFailed, session.error());
-  interrupt.wait_for_it();
   const auto socket = open_socket(settings, **session, whole.data());
   if (background) {
     background->report_ready();

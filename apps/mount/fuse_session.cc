@@ -90,6 +90,7 @@ rpcrdma::Expected<std::unique_ptr<Session>, std::string> Session::mount(
       ::fuse_session_new(&arguments, &fuse_operations(), sizeof(fuse_lowlevel_ops), made.get());
   ::fuse_opt_free_args(&arguments);
   if (made->session_ == nullptr) return failed_with("libfuse refuses the options: " + said());
+  if (options.is_about_to_mount) options.is_about_to_mount();
   if (::fuse_session_mount(made->session_, directory.c_str()) != 0) {
     return failed_with(directory + ": " + (said().empty() ? std::strerror(errno) : said()));
   }

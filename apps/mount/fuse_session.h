@@ -41,6 +41,8 @@ struct SessionOptions {
   std::string source;               // as mount(8) shows it
   // Reports that the server has not kept all that was written, before run() ends.
   std::function<void()> report_loss{};
+  // The next step mounts: from now on a process that ends leaves a mount behind.
+  std::function<void()> is_about_to_mount{};
 };
 
 // A mount at one moment.

@@ -614,6 +614,14 @@ class Servers(MountFixture):
             os.kill(self.server.pid, signal.SIGCONT)
 
 
+def has_socket(process):
+    """Whether a process connects, or has connected."""
+    try:
+        return any(os.readlink(each).startswith("socket:") for each in pathlib.Path(f"/proc/{process}/fd").iterdir())
+    except FileNotFoundError:
+        return False  # closed meanwhile
+
+
 class Ends(MountFixture):
     def test_command_returns_when_the_export_is_mounted(self):
         mounted = run("mount", self.url, self.at, "-o", f"timeo={TIMEO}")
@@ -624,6 +632,38 @@ class Ends(MountFixture):
         shown = pathlib.Path("/proc/self/mountinfo").read_text()
         self.assertIn(f"- fuse.rpcrdma {self.url} ", shown)
         self.ok("umount", self.at)
+        self.assertFalse(self.is_mounted())
+
+    def test_signal_that_comes_before_the_export_is_mounted_leaves_no_mount_and_no_process(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(self.server.pid, signal.SIGSTOP)
+            try:
+                command = subprocess.Popen([COMMAND, "mount", self.url, self.at], stderr=subprocess.PIPE, text=True)
+                self.processes.append(command)
+                children = pathlib.Path(f"/proc/{command.pid}/task/{command.pid}/children")
+                # The child waits for the server's answer, and the command for the child.
+                wait_until(lambda at=children: [each for each in at.read_text().split() if has_socket(each)])
+                child = children.read_text().split()[0]
+                command.send_signal(number)
+                self.assertIn("nothing is mounted", self.ended(command, 1))
+            finally:
+                os.kill(self.server.pid, signal.SIGCONT)
+            wait_until(lambda at=child: not pathlib.Path(f"/proc/{at}").exists())
+            self.assertFalse(self.is_mounted())
+
+    def test_mount_goes_when_the_command_is_gone(self):
+        os.kill(self.server.pid, signal.SIGSTOP)
+        try:
+            command = subprocess.Popen([COMMAND, "mount", self.url, self.at], stderr=subprocess.DEVNULL)
+            self.processes.append(command)
+            children = pathlib.Path(f"/proc/{command.pid}/task/{command.pid}/children")
+            wait_until(lambda: [each for each in children.read_text().split() if has_socket(each)])
+            child = children.read_text().split()[0]
+            command.kill()
+            command.wait(timeout=BOUND_S)
+        finally:
+            os.kill(self.server.pid, signal.SIGCONT)
+        wait_until(lambda: not pathlib.Path(f"/proc/{child}").exists())
         self.assertFalse(self.is_mounted())
 
     def test_verbose_command_says_what_was_negotiated(self):
