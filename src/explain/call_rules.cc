@@ -249,6 +249,7 @@ void CallRules::judge_invalidation(const MessageFact& message, const CallRecord*
   }
   if (call == nullptr) return;
   const MessageFact& asked = call->fact.call;
+  if (!asked.error.empty() && !asked.is_whole) return;  // its chunks were not captured
   const auto has = [&](const Chunk& chunk) {
     return std::any_of(chunk.begin(), chunk.end(),
                        [&](const SegmentFact& each) { return each.handle == message.invalidated; });

@@ -246,6 +246,8 @@ void Conversation::take_call(const SendFact& send, MessageFact&& message, Bytes 
   CallFact rpc;
   const bool is_inline = !is_type(message, MessageType::kNoMsg);
   const RpcFault fault = is_inline ? read_rpc_call(payload, rpc) : RpcFault::kNone;
+  // The last word that was captured is not the last of the arguments.
+  if (!send.is_whole || send.bytes.size() < send.size) rpc.asked_count.reset();
   const std::uint64_t digest = digest_of(send.bytes);
   rules_.judge_invalidation(message, nullptr, true);
   if (is_inline) rules_.judge_rpc_call(rpc, fault, message, payload);

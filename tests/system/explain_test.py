@@ -350,6 +350,28 @@ class ExplainTest(unittest.TestCase):
         told = {each["xid"]: each["name"] for each in calls_of(path)}
         self.assertEqual(told, wanted)
 
+    def test_snapshot_length_breaks_no_rule(self):
+        path = self.folder / "snap.pcap"
+
+        def broken(packets, link, length):
+            with open(path, "wb") as file:
+                file.write(struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, length, link))
+                for time, packet in packets:
+                    kept = packet[:length]
+                    file.write(struct.pack("<IIII", time // 10**9, time % 10**9, len(kept), len(packet)) + kept)
+            return {json.loads(line)["rule"] for line in explain("check", "--json", path).stdout.splitlines()}
+
+        cooked = struct.pack(">HHIHBB8x", 0x0800, 0, 1, 1, 0, 6)
+        for name in (CRC, RXE):
+            ethernet = [(time, bytes(packet)) for time, packet in plant.packets_of(plant.FOLDER / name)]
+            whole = broken(ethernet, 1, 262144)
+            # Behind headers of 14, 0 and 20 bytes a packet is cut within a word, or between two.
+            for link, head in ((1, None), (101, b""), (276, cooked)):
+                packets = ethernet if head is None else [(time, head + packet[14:]) for time, packet in ethernet]
+                for length in range(100, 260, 20):
+                    with self.subTest(name=name, link=link, length=length):
+                        self.assertEqual(broken(packets, link, length) - whole, set())
+
     def test_ladder_draws_steps_with_packets_and_reasons(self):
         result = explain("ladder", "2fa1c5d1", self.capture(CRC))
         lines = result.stdout.splitlines()
