@@ -51,14 +51,22 @@ void keep_body(Bytes body, std::vector<std::byte>& into) {
   into.assign(body.begin(), body.end());
 }
 
+std::size_t segments_of(const MessageFact& message) noexcept {
+  std::size_t segments = message.reads.size() + message.reply_chunk.size();
+  for (const Chunk& chunk : message.writes) segments += chunk.size();
+  return segments;
+}
+
 // Estimates what a call takes: its record, and for each segment a fact and an entry of the memory
 // map.
 std::size_t weight_of(const CallRecord& call) noexcept {
   constexpr std::size_t kSegment = 192;
-  const MessageFact& message = call.fact.call;
-  std::size_t segments = message.reads.size() + message.reply_chunk.size();
-  for (const Chunk& chunk : message.writes) segments += chunk.size();
-  return sizeof call + kLongHeadSize + kSegment * segments;
+  return sizeof call + kLongHeadSize + kSegment * segments_of(call.fact.call);
+}
+
+std::size_t weight_of(const MessageFact& message) noexcept {
+  return sizeof message + sizeof(Chunk) * message.writes.size() +
+         sizeof(SegmentFact) * segments_of(message);
 }
 
 MessageFact message_of(const SendFact& send) {
@@ -392,8 +400,12 @@ void Conversation::fill_reply(CallRecord& call, MessageFact&& message, Bytes pay
 void Conversation::keep_orphan(MessageFact&& message, Bytes payload) {
   constexpr std::size_t kOrphansMax = 64, kPayloadMax = 1024;
   payload = payload.first(std::min(payload.size(), kPayloadMax));
-  orphans_.push_back(
-      {std::move(message), {payload.begin(), payload.end()}, terms_.sends[0] + terms_.sends[1]});
+  const std::size_t footprint = weight_of(message) + payload.size();
+  orphans_.push_back({std::move(message),
+                      {payload.begin(), payload.end()},
+                      terms_.sends[0] + terms_.sends[1],
+                      footprint});
+  replies_footprint_ += footprint;
   if (orphans_.size() > kOrphansMax) drop_orphans(orphans_.front().sends);
 }
 
@@ -404,6 +416,7 @@ void Conversation::join_orphan(CallRecord& call) {
   if (at == orphans_.end()) return;
   Orphan orphan = std::move(*at);
   orphans_.erase(at);
+  replies_footprint_ -= orphan.footprint;
   fill_reply(call, std::move(orphan.message), orphan.payload);
 }
 
@@ -412,6 +425,7 @@ void Conversation::drop_orphans(std::uint64_t sends_min) {
   while (!orphans_.empty() && orphans_.front().sends <= sends_min) {
     Orphan orphan = std::move(orphans_.front());
     orphans_.pop_front();
+    replies_footprint_ -= orphan.footprint;
     take_reply_to_nothing(std::move(orphan.message), orphan.payload);
   }
 }
@@ -502,7 +516,9 @@ void Conversation::deliver(CallRecord& call) {
     for (OpenRead& read : reads) {
       if (read.call != &call) continue;
       read.call = nullptr;
-      if (fact.has_reply && !read.is_of_reply) read.reply = fact.reply;
+      if (!fact.has_reply || read.is_of_reply) continue;
+      read.reply = fact.reply;
+      replies_footprint_ += read.reply_footprint = weight_of(fact.reply);
     }
   }
   long_head_ = nullptr;

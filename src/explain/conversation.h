@@ -59,6 +59,7 @@ struct OpenRead {
   std::uint64_t received = 0;
   CallRecord* call = nullptr;        // null: unknown, or answered
   std::optional<MessageFact> reply;  // that came before the Read was complete
+  std::size_t reply_footprint = 0;   // bytes
   std::uint64_t stream_offset = 0;
   bool is_long = false, is_of_reply = false;
 };
@@ -112,7 +113,10 @@ class Conversation {
 
   Terms& terms() noexcept { return terms_; }
   // Memory in bytes, roughly.
-  std::size_t footprint() const noexcept { return sizeof *this + calls_footprint_; }
+  std::size_t footprint() const noexcept {
+    const std::size_t reads = open_reads_[0].size() + open_reads_[1].size();
+    return sizeof *this + calls_footprint_ + replies_footprint_ + reads * sizeof(OpenRead);
+  }
   // Returns whether that side made a Call with this XID that has no reply yet.
   bool awaits(int caller, std::uint32_t xid) const { return calls_[caller].contains(xid); }
 
@@ -124,7 +128,8 @@ class Conversation {
   struct Orphan {
     MessageFact message;
     std::vector<std::byte> payload;
-    std::uint64_t sends;  // of the connection, when it came
+    std::uint64_t sends;    // of the connection, when it came
+    std::size_t footprint;  // bytes
   };
   // An operation on memory that no call offers, or a response to no request: the Call or the
   // request may only be late, as the Call of a reply.
@@ -180,6 +185,7 @@ class Conversation {
   std::map<std::uint32_t, std::uint32_t> grants_[2];  // in force for open Calls, and for how many
   std::uint32_t awaiting_done_[2] = {0, 0};           // of calls_, those that are answered
   std::size_t calls_footprint_ = 0;
+  std::size_t replies_footprint_ = 0;  // of those in orphans_ and open_reads_
   std::uint64_t gaps_ = 0;
   std::uint64_t noted_lost_ = 0;        // Sends of the connection when its open Calls were noted
   std::deque<OpenRead> open_reads_[2];  // by the side that reads

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <variant>
 
 #include "explain/conversation.h"
@@ -177,6 +178,7 @@ void Conversation::on_read(const ReadFact& read) {
 void Conversation::drop_reads(int side, std::size_t count) {
   for (; count > 0; --count) {
     OpenRead& first = open_reads_[side].front();
+    replies_footprint_ -= first.reply_footprint;
     if (first.call != nullptr) --first.call->open_reads;
     if (first.reply && terms_.is_complete) {
       rules_.report(RuleId::kReadAfterReply, *first.reply, "a Read of the Call was not complete");
@@ -215,6 +217,7 @@ void Conversation::on_response(const PlacedFact& response) {
   constexpr std::uint64_t kNear = 2;
   if (is_done && at->reply && response.where.packet <= at->reply->last.packet + kNear) {
     at->reply.reset();
+    replies_footprint_ -= std::exchange(at->reply_footprint, 0);
   }
   if (at->call != nullptr) {
     CallFact& fact = at->call->fact;
