@@ -1,5 +1,6 @@
 #include "explain/live.h"
 
+#include <list>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@ namespace rpcrdma::explain {
 namespace {
 
 constexpr int kPeer = 0, kServer = 1;
+constexpr std::size_t kLinksMax = 16384;  // whose end may have been lost
 constexpr std::uint64_t kAllPackets = ~std::uint64_t{0};
 constexpr std::uint64_t kTcp = 2;  // TapRecord::size of an introduction
 
@@ -34,6 +36,8 @@ class Live::Link : public Connection {
   void add(const TapRecord& record, Bytes bytes, const Where& where);
   void note_missing(const Where& where);
   void finish(Sink& sink, bool has_ended);
+
+  std::list<std::uint64_t>::iterator place;  // in Live::silent_
 
  private:
   void add_send(int side, const TapRecord& record, Bytes bytes, const Where& where);
@@ -139,12 +143,17 @@ void Live::add(const TapRecord& record, Bytes bytes, const Endpoint& peer) {
   if (record.kind == TapRecord::Kind::kLost) return note_loss(record);
   auto& link = links_[record.connection];
   const bool is_introduction = record.kind == TapRecord::Kind::kConnection;
+  const auto place =
+      link == nullptr ? silent_.insert(silent_.end(), record.connection) : link->place;
+  silent_.splice(silent_.end(), silent_, place);
   if (is_introduction || link == nullptr) {  // null: the introduction was lost
     const bool is_tcp = is_introduction ? record.size == kTcp : is_record(record.kind);
     link = std::make_unique<Link>(++numbers_, is_tcp ? Transport::kTcp : Transport::kRdma, sink_,
                                   parts_->shared);
+    link->place = place;
     link->begin(is_introduction ? record : TapRecord(), where, peer,
                 is_tcp ? servers_.tcp : servers_.rdma);
+    if (links_.size() > kLinksMax) drop_silent();
     if (is_introduction) return;
   }
   if (record.kind != TapRecord::Kind::kEnd) return link->add(record, bytes, where);
@@ -152,7 +161,17 @@ void Live::add(const TapRecord& record, Bytes bytes, const Endpoint& peer) {
   link->fact.last = where;
   link->fact.ended_by = why.empty() ? "its end in order" : std::move(why);
   link->finish(sink_, true);
+  silent_.erase(link->place);
   links_.erase(record.connection);
+}
+
+// Gives up the connection that was silent longest: where the server leaves records out, ends are
+// among them.
+void Live::drop_silent() {
+  const auto at = links_.find(silent_.front());
+  silent_.pop_front();
+  at->second->finish(sink_, false);
+  links_.erase(at);
 }
 
 void Live::note_loss(const TapRecord& record) {
@@ -163,6 +182,7 @@ void Live::note_loss(const TapRecord& record) {
 void Live::finish() {
   for (const auto& [number, link] : links_) link->finish(sink_, false);
   links_.clear();
+  silent_.clear();
 }
 
 }  // namespace rpcrdma::explain

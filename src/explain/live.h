@@ -4,6 +4,7 @@
 #define RPCRDMA_EXPLAIN_LIVE_H_
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 
@@ -38,11 +39,13 @@ class Live {
   class Parts;
 
   void note_loss(const TapRecord& record);
+  void drop_silent();
 
   Sink& sink_;
   const Servers servers_;
   const std::unique_ptr<Parts> parts_;
   std::map<std::uint64_t, std::unique_ptr<Link>> links_;  // by the server's number
+  std::list<std::uint64_t> silent_;  // these numbers, the one that was silent longest in front
   std::uint64_t records_ = 0, lost_ = 0, numbers_ = 0;
 };
 

@@ -167,5 +167,22 @@ TEST_F(LiveTest, CallsOfAConnectionThatEndsAreLost) {
   EXPECT_FALSE(sink.ends[0].ended_by.empty());
 }
 
+TEST_F(LiveTest, ConnectionsThatWereSilentLongestGoWhenTheirEndsAreLost) {
+  constexpr std::uint64_t kMost = 16384;
+  for (std::uint64_t number = 1; number <= kMost; ++number) introduce(number);
+  send(Kind::kReceived, 1, call(1));
+  EXPECT_TRUE(sink.ends.empty());
+  introduce(kMost + 1);
+  introduce(kMost + 2);
+  ASSERT_EQ(sink.ends.size(), 2U);
+  EXPECT_EQ(sink.ends[0].number, 2U);
+  EXPECT_EQ(sink.ends[1].number, 3U);
+  EXPECT_TRUE(sink.ends[0].ended_by.empty());
+  send(Kind::kSend, 1, reply(1));
+  EXPECT_EQ(sink.calls.size(), 1U);
+  live.finish();
+  EXPECT_EQ(sink.ends.size(), kMost + 2);
+}
+
 }  // namespace
 }  // namespace rpcrdma::explain
