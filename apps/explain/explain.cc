@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <random>
 #include <stdexcept>
 #include <string>
 
@@ -88,7 +89,9 @@ Result explain(const Settings& settings) {
   if (!outcome.problem.empty()) return outcome;
   outcome.was_opened = true;
   const std::unique_ptr<ShownView> view = make_view(settings);
-  rpcrdma::explain::Decoder decoder(*view, {.keeps_bodies = interface != nullptr});
+  std::random_device device;
+  rpcrdma::explain::Decoder decoder(*view,
+                                    {.keeps_bodies = interface != nullptr, .seed = device()});
   rpcrdma::explain::Packet packet;
   bool has_begun = false;
   const bool is_live = settings.file == "-";

@@ -16,15 +16,21 @@ constexpr std::uint64_t kAllPackets = ~std::uint64_t{0};
 
 }  // namespace
 
+// Each part is mixed with those before it, and all with what the maker of a capture does not know:
+// else it could have endpoints that share a hash.
 std::size_t EndpointHash::operator()(const Endpoint& endpoint) const noexcept {
   std::uint64_t halves[2];
   std::memcpy(halves, endpoint.address.data(), sizeof halves);
-  const std::uint64_t mixed = (halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15U)) + endpoint.port;
+  std::uint64_t mixed = seed;
+  for (const std::uint64_t part : {halves[0], halves[1], std::uint64_t{endpoint.port}}) {
+    mixed = (mixed ^ part) * 0x9e3779b97f4a7c15U;
+    mixed ^= mixed >> 32U;
+  }
   return static_cast<std::size_t>(mixed * 0x9e3779b97f4a7c15U >> 16U);
 }
 
 std::size_t Decoder::Connections::PairHash::operator()(const Pair& pair) const noexcept {
-  return EndpointHash()(pair.first) * 31 + EndpointHash()(pair.second);
+  return hash(pair.first) * 31 + hash(pair.second);
 }
 
 Connection::Connection(std::uint64_t number, Transport transport, Sink& sink, Shared& shared)
@@ -237,15 +243,12 @@ void Decoder::Connections::drop_silent() {
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
   std::nth_element(times.begin(), middle, times.end());
   footprint_ = 0;
-  for (auto at = tcp_.begin(); at != tcp_.end();) {
-    if (at->second->fact.last.packet <= *middle) {
-      at->second->finish();
-      at = tcp_.erase(at);
-    } else {
-      footprint_ += at->second->footprint();
-      ++at;
-    }
-  }
+  finish_tcp(*middle);
+  std::erase_if(tcp_, [&](const auto& each) {
+    const bool is_silent = each.second->fact.last.packet <= *middle;
+    if (!is_silent) footprint_ += each.second->footprint();
+    return is_silent;
+  });
   std::erase_if(roce_, [&](const std::unique_ptr<RoceConnection>& each) {
     if (each->fact.last.packet > *middle) {
       footprint_ += each->footprint();
@@ -405,14 +408,22 @@ void Decoder::Connections::pair_cm(const Segment& segment, const CmMessage& repl
   halves_.insert_or_assign(fact.sides[0].endpoint, Half{&made, 1});
 }
 
-void Decoder::Connections::finish() {
+// Ends those that had nothing behind this packet, in the order in which they began: that of the
+// table differs from run to run.
+void Decoder::Connections::finish_tcp(std::uint64_t last_packet) {
   std::vector<TcpConnection*> in_order;
   in_order.reserve(tcp_.size());
-  for (const auto& [pair, each] : tcp_) in_order.push_back(each.get());
+  for (const auto& [pair, each] : tcp_) {
+    if (each->fact.last.packet <= last_packet) in_order.push_back(each.get());
+  }
   std::sort(in_order.begin(), in_order.end(), [](const TcpConnection* a, const TcpConnection* b) {
     return a->fact.number < b->fact.number;
   });
   for (TcpConnection* each : in_order) each->finish();
+}
+
+void Decoder::Connections::finish() {
+  finish_tcp(kAllPackets);
   for (auto& each : roce_) each->finish(false);
   tcp_.clear();
   roce_.clear();

@@ -20,6 +20,8 @@ namespace rpcrdma::explain {
 
 struct EndpointHash {
   std::size_t operator()(const Endpoint& endpoint) const noexcept;
+
+  std::uint64_t seed = 0;
 };
 
 // The parts that every connection has, whatever carries it.
@@ -98,7 +100,11 @@ class RoceConnection : public Connection {
 
 class Decoder::Connections {
  public:
-  Connections(Sink& sink, DecoderOptions options) : sink_(sink), options_(options) {
+  Connections(Sink& sink, DecoderOptions options)
+      : sink_(sink),
+        options_(options),
+        tcp_(kBuckets, PairHash{{options.seed}}),
+        halves_(kBuckets, EndpointHash{options.seed}) {
     shared_.keeps_bodies = options.keeps_bodies;
   }
 
@@ -110,6 +116,8 @@ class Decoder::Connections {
   using Pair = std::pair<Endpoint, Endpoint>;
   struct PairHash {
     std::size_t operator()(const Pair& pair) const noexcept;
+
+    EndpointHash hash;
   };
   struct Pending {  // a REQ of the connection manager
     CmMessage message;
@@ -121,6 +129,8 @@ class Decoder::Connections {
     RoceConnection* connection;
     int sender;
   };
+
+  static constexpr std::size_t kBuckets = 64;  // of the tables, at first
 
   void add_tcp(const Segment& segment);
   TcpConnection& tcp_of(const Segment& segment);
@@ -135,6 +145,7 @@ class Decoder::Connections {
   // Brings up to date what a connection takes, and makes room if all take too much.
   void weigh(std::size_t before, std::size_t after);
   void drop_silent();
+  void finish_tcp(std::uint64_t last_packet);
 
   Sink& sink_;
   DecoderOptions options_;

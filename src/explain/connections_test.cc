@@ -1,6 +1,9 @@
 // Captures of many connections: memory is bounded in all, and those that were silent longest go.
+#include "explain/connections.h"
+
 #include <gtest/gtest.h>
 
+#include <unordered_set>
 #include <vector>
 
 #include "explain/decoder.h"
@@ -72,6 +75,18 @@ TEST_F(Captures, KeepOneConnectionHoweverMuchItTakes) {
   EXPECT_TRUE(sink.ended.empty());
   decoder.finish();
   EXPECT_EQ(sink.ended.size(), 1U);
+}
+
+TEST(Endpoints, ShareNoHashThoughTheirAddressesAndPortsHaveOneSum) {
+  std::unordered_set<std::size_t> hashes;
+  for (std::uint32_t port = 0; port < 65536; ++port) {
+    Endpoint endpoint;
+    endpoint.address[0] = static_cast<std::uint8_t>(~port);
+    endpoint.address[1] = static_cast<std::uint8_t>(~port >> 8U);
+    endpoint.port = port;
+    for (const std::uint64_t seed : {7U, 8U}) hashes.insert(EndpointHash{seed}(endpoint));
+  }
+  EXPECT_EQ(hashes.size(), 2 * 65536U);
 }
 
 }  // namespace

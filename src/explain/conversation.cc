@@ -198,6 +198,7 @@ CallRecord& Conversation::make_call(int caller, std::uint32_t xid) {
   auto& slot = calls_[caller][xid];
   slot = std::make_unique<CallRecord>();
   order_[caller].push_back(xid);
+  ++unnoted_[caller];
   while (order_[caller].size() > 2 * kOpenMax ||
          (!order_[caller].empty() && !calls_[caller].contains(order_[caller].front()))) {
     order_[caller].pop_front();
@@ -536,12 +537,13 @@ void Conversation::on_missing() {
 }
 
 void Conversation::note_lost() {
-  const std::uint64_t sends = terms_.sends[0] + terms_.sends[1];
-  if (noted_lost_ == sends) return;  // a peer may reset a connection again and again
-  noted_lost_ = sends;
   for (int caller = 0; caller < 2; ++caller) {
-    for (const auto& [xid, call] : calls_[caller]) {
-      if (call->fact.has_reply) continue;
+    // A peer may reset a connection again and again: the calls in front of these were noted.
+    const auto& order = order_[caller];
+    const std::size_t count = std::min(std::exchange(unnoted_[caller], 0), order.size());
+    for (std::size_t i = order.size() - count; i < order.size(); ++i) {
+      const CallRecord* const call = find_call(caller, order[i]);
+      if (call == nullptr || call->fact.has_reply) continue;
       shared_.lost.add(call->fact, connection_.sides[caller].endpoint);
     }
   }

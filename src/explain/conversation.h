@@ -187,7 +187,7 @@ class Conversation {
   std::size_t calls_footprint_ = 0;
   std::size_t replies_footprint_ = 0;  // of those in orphans_ and open_reads_
   std::uint64_t gaps_ = 0;
-  std::uint64_t noted_lost_ = 0;        // Sends of the connection when its open Calls were noted
+  std::size_t unnoted_[2] = {0, 0};     // of order_, those at its end that note_lost() has not seen
   std::deque<OpenRead> open_reads_[2];  // by the side that reads
   std::deque<Orphan> orphans_;
   std::deque<Foreign> foreign_;

@@ -1,4 +1,4 @@
-// The calls of one connection: the memory that they take.
+// The calls of one connection: the memory that they take, and what is known of them when it ends.
 #include "explain/conversation.h"
 
 #include <gtest/gtest.h>
@@ -82,6 +82,20 @@ TEST_F(ConversationTest, FootprintGrowsWithRepliesWhoseCallsMayBeLate) {
   for (std::uint32_t xid = 1; xid <= 10; ++xid) call(xid);
   conversation.end(false);
   EXPECT_EQ(conversation.footprint(), empty);
+}
+
+TEST_F(ConversationTest, CallIsNotedAsLostOnceHoweverOftenThePeerResets) {
+  const Endpoint client;
+  connection.number = 7;
+  call(1);
+  conversation.note_lost();
+  EXPECT_EQ(shared.lost.find(1, client), 7U);
+  CallFact other;  // calls of another connection take the places
+  for (other.xid = 100; other.xid < 10'000; ++other.xid) shared.lost.add(other, client);
+  call(2);
+  conversation.note_lost();
+  EXPECT_EQ(shared.lost.find(1, client), 0U);
+  EXPECT_EQ(shared.lost.find(2, client), 7U);
 }
 
 }  // namespace

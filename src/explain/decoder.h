@@ -15,6 +15,7 @@ struct DecoderOptions {
   std::size_t connections_max = 16384;  // kept at a time; those that were silent longest go
   std::size_t memory_max = std::size_t{256} << 20U;  // of all connections, bytes, roughly; likewise
   bool keeps_bodies = false;                         // CallFact::arguments and results
+  std::uint64_t seed = 0;  // of hashes; one that the maker of a capture does not know
 };
 
 // Never fails: what it does not understand it counts. Memory is bounded for each connection and in

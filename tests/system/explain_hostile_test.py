@@ -52,6 +52,29 @@ class ExplainHostile(unittest.TestCase):
         self.path.write_bytes(data + more)
         self.assertIn("8,000 calls, 0 answered", self.summary())
 
+    def test_resets_behind_each_of_many_calls_without_replies(self):
+        c = without_crc()
+        for xid in range(24000):
+            c.send(0, header_v1(xid) + rpc_call(xid))
+        c.write(self.path)
+        packets = list(plant.packets_of(self.path))
+        reset = bytearray(packets[0][1])  # the SYN
+        reset[33] = 4
+        mixed = packets[:4000]
+        for each in packets[4000:]:
+            mixed += [each, (each[0], reset)]
+        plant.write_packets(self.path, mixed, 101)
+        self.assertIn("24,000 calls, 0 answered", self.summary())
+
+    def test_endpoints_whose_addresses_and_ports_have_one_sum(self):
+        packets = []
+        for port in range(65536):
+            ip = struct.pack(">BBHHHBBH", 0x45, 0, 40, 0, 0, 64, 6, 0) + struct.pack("<H", 65535 - port) \
+                + bytes([0, 1, 192, 0, 2, 1])
+            packets.append((10**18 + port * 1000, ip + struct.pack(">HHIIBBHHH", port, 20049, port, 0, 0x50, 2, 0xffff, 0, 0)))
+        plant.write_packets(self.path, packets, 101)
+        self.assertIn("65,536 packets, 0 connections", self.summary())
+
     def test_connections_without_payload_take_next_to_no_memory(self):
         packets = []
         for i in range(20000):
