@@ -1,9 +1,11 @@
 #include "tools/stat_socket.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,10 +15,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -60,13 +64,35 @@ int connected_to(const std::string& path) {
   return -error;
 }
 
-// Removes the socket of a server that is gone. Anything else that is there stays in the way.
-void remove_stale(const std::string& path) {
+// Returns a free name in the folder of this one. It is short: so are addresses.
+std::string name_beside(const std::string& path) {
+  std::uint32_t number = 0;
+  (void)!::getrandom(&number, sizeof number, 0);  // so few bytes never come short
+  return (fs::path(path).parent_path() / fmt::format(".{:08x}", number)).string();
+}
+
+// nullopt: there is no socket.
+std::optional<FileNumber> socket_at(const std::string& path) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return std::nullopt;
+  return FileNumber{status.st_dev, status.st_ino};
+}
+
+// Returns whether nobody listens at this socket.
+bool is_stale(const std::string& path) {
   const int connected = connected_to(path);
   if (connected >= 0) ::close(connected);
-  if (connected == -ECONNREFUSED) ::unlink(path.c_str());
+  return connected == -ECONNREFUSED;
+}
+
+// Removes the socket of a server that is gone. Anything else that is there stays in the way, and
+// comes back if it has taken that one's place meanwhile.
+void remove_stale(const std::string& path) {
+  if (!socket_at(path) || !is_stale(path)) return;
+  const std::string aside = name_beside(path);
+  if (::rename(path.c_str(), aside.c_str()) != 0) return;
+  if (!is_stale(aside)) (void)!::link(aside.c_str(), path.c_str());
+  ::unlink(aside.c_str());
 }
 
 bool may_read(int client) {
@@ -106,24 +132,32 @@ StatSocket::StatSocket(std::string path, Text text, std::chrono::milliseconds pa
 
 StatSocket::StatSocket(std::string path, Serve serve)
     : path_(std::move(path)), serve_(std::move(serve)) {
-  const sockaddr_un address = address_of(path_);
+  (void)address_of(path_);
   remove_stale(path_);
+  // Between bind() and listen() others that start take a socket for that of a server that is gone.
+  const std::string temporary = name_beside(path_);
+  const sockaddr_un address = address_of(temporary);
   socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ending_ = ::eventfd(0, EFD_CLOEXEC);
-  const auto give_up = [this](int error, bool is_bound) {
-    if (is_bound) ::unlink(path_.c_str());
+  const auto give_up = [&](int error, const std::string& bound) {
+    if (!bound.empty()) ::unlink(bound.c_str());
     if (socket_ >= 0) ::close(socket_);
     if (ending_ >= 0) ::close(ending_);
     fail_with(error, path_);
   };
-  if (socket_ < 0 || ending_ < 0) give_up(errno, false);
+  if (socket_ < 0 || ending_ < 0) give_up(errno, {});
   if (::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    give_up(errno, false);
+    give_up(errno, {});
   }
   // A socket takes no connection before listen(), so that the umask opens it to no one meanwhile.
-  if (::chmod(path_.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(socket_, kWaiting) != 0) {
-    give_up(errno, true);
+  if (::chmod(temporary.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(socket_, kWaiting) != 0) {
+    give_up(errno, temporary);
   }
+  own_ = socket_at(temporary).value_or(FileNumber());
+  if (::link(temporary.c_str(), path_.c_str()) != 0) {
+    give_up(errno == EEXIST ? EADDRINUSE : errno, temporary);
+  }
+  ::unlink(temporary.c_str());
   // Signals are for the thread of the server.
   sigset_t all, before;
   sigfillset(&all);
@@ -132,7 +166,7 @@ StatSocket::StatSocket(std::string path, Serve serve)
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    give_up(error.code().value(), true);
+    give_up(error.code().value(), path_);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -141,7 +175,8 @@ StatSocket::~StatSocket() {
   const std::uint64_t one = 1;
   (void)!::write(ending_, &one, sizeof(one));
   thread_.join();
-  ::unlink(path_.c_str());
+  // No other file gets this number as long as the socket is open.
+  if (socket_at(path_) == own_) ::unlink(path_.c_str());
   ::close(socket_);
   ::close(ending_);
 }

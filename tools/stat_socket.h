@@ -2,6 +2,8 @@
 #ifndef RPCRDMA_TOOLS_STAT_SOCKET_H_
 #define RPCRDMA_TOOLS_STAT_SOCKET_H_
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <functional>
 #include <string>
@@ -9,6 +11,13 @@
 #include <vector>
 
 namespace rpcrdma::tools {
+
+// A file, whatever names it has.
+struct FileNumber {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FileNumber&) const = default;
+};
 
 // Listens at a path, serves one client after the other, and closes. Only the server's user and root
 // may connect. It has a thread of its own, so that no client holds up a call.
@@ -25,7 +34,7 @@ class StatSocket {
   // get the rest, so that it holds up no others.
   StatSocket(std::string path, Text text,
              std::chrono::milliseconds patience = std::chrono::seconds(2));
-  ~StatSocket();  // removes the socket
+  ~StatSocket();  // removes the socket, unless another one has its place
   StatSocket(const StatSocket&) = delete;
   StatSocket& operator=(const StatSocket&) = delete;
 
@@ -36,6 +45,7 @@ class StatSocket {
 
   const std::string path_;
   const Serve serve_;
+  FileNumber own_;  // of the socket in its folder
   int socket_ = -1;
   int ending_ = -1;  // an eventfd
   std::thread thread_;

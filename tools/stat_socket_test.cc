@@ -3,15 +3,42 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
+
+namespace {
+
+// Other servers do this just then.
+std::function<void()> in_front_of_listen, behind_connect;
+
+}  // namespace
+
+extern "C" int listen(int socket, int waiting) noexcept {
+  if (const auto other = std::exchange(in_front_of_listen, nullptr)) other();
+  return static_cast<int>(::syscall(SYS_listen, socket, waiting));
+}
+
+extern "C" int connect(int socket, const sockaddr* address, socklen_t size) {
+  const auto result = static_cast<int>(::syscall(SYS_connect, socket, address, size));
+  const int error = errno;
+  if (const auto other = std::exchange(behind_connect, nullptr)) other();
+  errno = error;
+  return result;
+}
 
 namespace rpcrdma::tools {
 namespace {
@@ -86,6 +113,48 @@ TEST_F(StatSocketTest, IsNotHeldUpByAClientThatDoesNotRead) {
   EXPECT_EQ(::recv(other, &first, 1, 0), 1);
   ::close(other);
   ::close(silent);
+}
+
+TEST_F(StatSocketTest, IsNotStaleToServersThatStartBeforeItListens) {
+  in_front_of_listen = [this] { remove_stale_stat_sockets(folder_); };
+  serve(10, std::chrono::hours(1));
+  EXPECT_EQ(read_stat_socket(path()).size(), 10U);
+}
+
+TEST_F(StatSocketTest, IsNotRemovedWhereItReplacesAStaleOne) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int stale = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(stale, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ::close(stale);
+  behind_connect = [this] {
+    std::filesystem::remove(path());
+    serve(10, std::chrono::hours(1));
+  };
+  remove_stale_stat_sockets(folder_);
+  EXPECT_EQ(read_stat_socket(path()).size(), 10U);
+}
+
+TEST_F(StatSocketTest, IsNotMadeWhereAnotherServerListens) {
+  serve(10, std::chrono::hours(1));
+  try {
+    const StatSocket other(path(), [] { return std::string(); });
+    ADD_FAILURE() << "it took the place";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code().value(), EADDRINUSE);
+  }
+  EXPECT_EQ(read_stat_socket(path()).size(), 10U);
+}
+
+TEST_F(StatSocketTest, LeavesTheSocketOfAnotherServerInItsPlace) {
+  serve(10, std::chrono::hours(1));
+  std::filesystem::remove(path());
+  const StatSocket other(path(), [] { return std::string(20, 'x'); });
+  socket_.reset();
+  EXPECT_EQ(read_stat_socket(path()).size(), 20U);
+  const std::filesystem::directory_iterator files(folder_);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
 }
 
 }  // namespace
