@@ -161,7 +161,7 @@ Task<Outcome<void>> FileOperations::cut(Hold node, Who who) {
   nfs3::sattr3 empty;
   empty.size.set_size(0);
   auto done = co_await set_size(tree_.nodes().find(node->id), empty, who, Others::kHeldBack);
-  if (--node->cuts_under_way == 0 && node->writes != nullptr) begin_writes(*node, who);
+  if (--node->cuts_under_way == 0 && node->writes != nullptr) begin_writes(*node);
   co_return done;
 }
 
@@ -344,20 +344,20 @@ Task<Outcome<void>> FileOperations::write(FileId id, std::uint64_t offset, Buffe
   // A file that the server refuses is not filled further; the flush reports it once more.
   if (node.writes->error() != 0) co_return failed(node.writes->error());
   dirty_.try_emplace(node.id, tree_.nodes().find(node.id));
-  if (file->credential) writers_[node.id] = *file->credential;
   ++node.own_writes;
   tree_.statistics().bytes_written += size;
   const auto data = rpcrdma::Bytes(buffer.memory()).subspan(begin, size);
-  if (size > kSmallWrite || !node.writes->append(offset, data)) {
+  Writer writer{file->uid, file->credential};
+  if (size > kSmallWrite || !node.writes->append(offset, data, writer)) {
     node.writes->add(offset, std::move(buffer), begin, size,
-                     Tree::now() + tree_.server().call_maker().patience());
+                     Tree::now() + tree_.server().call_maker().patience(), std::move(writer));
   }
-  begin_writes(node, file->who());
+  begin_writes(node);
   if (is_short_of_room()) make_room();
   co_return Outcome<void>();
 }
 
-void FileOperations::begin_writes(Node& node, Who who) {
+void FileOperations::begin_writes(Node& node) {
   if (node.cuts_under_way > 0) return;
   bool has_failed = false;
   while (node.writes->under_way() < kWritesMax) {
@@ -376,18 +376,16 @@ void FileOperations::begin_writes(Node& node, Who who) {
     const nfs3::WRITE3args args{node.handle, piece->offset + piece->done,
                                 static_cast<std::uint32_t>(data.size()), nfs3::stable_how::UNSTABLE,
                                 data};
-    who.deadline = deadline;
-    tree_.turns().begin(write_piece(tree_.nodes().find(node.id), *piece, args, who));
+    tree_.turns().begin(write_piece(tree_.nodes().find(node.id), *piece, args, deadline));
   }
   if (has_failed) node.news.notify(tree_.turns());
 }
 
 Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args,
-                                       Who who) {
-  // The program's credential may be gone before its bytes are.
-  const auto writer = writers_.find(node->id);
-  const auto credential = writer != writers_.end() ? std::optional(writer->second) : std::nullopt;
-  const Who own{who.uid, credential ? &*credential : nullptr, who.deadline};
+                                       Time deadline) {
+  // The program's credential, and the piece, may be gone before its bytes are.
+  const Writer writer = piece.writer;
+  const Who own{writer.uid, writer.credential ? &*writer.credential : nullptr, deadline};
   const auto begun = node->attributes.begin_change();
   auto reply = co_await tree_.calls().write(args, own.as());
   node->attributes.end_change(reply ? nfs::file_change(*reply) : nullptr, begun, Tree::now());
@@ -401,15 +399,14 @@ Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs
   } else {
     node->writes->fail_write(piece, tree_.refusal(*node, reply->status()));
   }
-  after_news(*node, own);
+  after_news(*node);
 }
 
 Task<void> FileOperations::commit(Hold node) {
   node->writes->begin_commit();
   ++tree_.statistics().commits;
-  const auto writer = writers_.find(node->id);
-  const auto credential = writer != writers_.end() ? std::optional(writer->second) : std::nullopt;
-  const Who who{0, credential ? &*credential : nullptr};
+  const Writer writer = node->writes->first_writer();
+  const Who who{writer.uid, writer.credential ? &*writer.credential : nullptr};
   const nfs3::COMMIT3args args{node->handle, 0, 0};
   auto reply = co_await tree_.calls().commit(args, who.as());
   const std::uint64_t twice = node->writes->written_twice();
@@ -421,16 +418,13 @@ Task<void> FileOperations::commit(Hold node) {
     node->writes->fail_commit(tree_.refusal(*node, reply->status()));
   }
   tree_.statistics().bytes_written_twice += node->writes->written_twice() - twice;
-  after_news(*node, who);
+  after_news(*node);
 }
 
 // The caller holds the node.
-void FileOperations::after_news(Node& node, Who who) {
-  begin_writes(node, who);
-  if (node.writes->is_clean()) {
-    writers_.erase(node.id);
-    dirty_.erase(node.id);
-  }
+void FileOperations::after_news(Node& node) {
+  begin_writes(node);
+  if (node.writes->is_clean()) dirty_.erase(node.id);
   node.news.notify(tree_.turns());
   if (is_short_of_room()) make_room();
 }

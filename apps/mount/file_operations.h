@@ -101,10 +101,11 @@ class FileOperations {
   // Gives what blocks have. Returns errno's value; EAGAIN if some have to be waited for.
   int give_blocks(OpenFile& file, std::uint64_t offset, std::size_t size, ReadSink& sink);
 
-  void begin_writes(Node& node, Who who);
-  Task<void> write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args, Who who);
+  void begin_writes(Node& node);
+  Task<void> write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args,
+                         Time deadline);
   Task<void> commit(Hold node);
-  void after_news(Node& node, Who who);
+  void after_news(Node& node);
   bool is_short_of_room() const noexcept;
 
   Tree& tree_;
@@ -113,10 +114,9 @@ class FileOperations {
   std::set<FileId> reading_;  // files that may have blocks
   std::uint64_t last_file_ = 0;
   Time last_written_{};
-  bool has_lost_bytes_ = false;                 // of which no program knows
-  std::map<NodeId, Hold> dirty_;                // nodes with bytes that the server may lose
-  std::map<NodeId, rpcrdma::AuthSys> writers_;  // credentials of their writers
-  Signal returned_;                             // a buffer
+  bool has_lost_bytes_ = false;   // of which no program knows
+  std::map<NodeId, Hold> dirty_;  // nodes with bytes that the server may lose
+  Signal returned_;               // a buffer
   std::function<void(NodeId)> report_void_;
 };
 

@@ -189,6 +189,8 @@ class Liar : public nfs3::NFS_V3_Service {
     for (const auto end = Clock::now() + time_of_write; Clock::now() < end;) {
       std::this_thread::yield();
     }
+    const auto caller = rpcrdma::parse_auth_sys(answer.context().credential().body);
+    writers.push_back(caller ? caller->uid : UINT32_MAX);
     nfs3::WRITE3res results;
     nfs3::WRITE3resok& ok = results.set_resok();
     ok.count = args.count;
@@ -220,6 +222,7 @@ class Liar : public nfs3::NFS_V3_Service {
   std::function<void(nfs3::cookie3, nfs3::READDIRPLUS3resok&)> list;
   std::optional<unsigned> reads_left;  // before one fails; none of them is of the file's end
   std::chrono::milliseconds time_of_write{0};  // that the server's one thread takes
+  std::vector<std::uint32_t> writers;          // the users whose bytes came
   unsigned verifier = 0;
   bool is_honest = false;
   std::vector<std::string> renamed, linked, removed;  // new names, and those that went

@@ -392,6 +392,30 @@ TEST_F(Lied, BytesForAServerThatIsSlowHaveTheirTimeWhileItTakesSome) {
   mount_->run(mount_->files->release(file));
 }
 
+// One of them may have lost the right to write: the other's bytes go all the same, and no others.
+TEST_F(Lied, BytesOfEachProgramGoInItsName) {
+  liar_.is_honest = true;
+  const auto open_as = [this](std::uint32_t uid) {
+    rpcrdma::AuthSys user;
+    user.uid = uid;
+    return mount_->run(mount_->files->open(mount_->look_up("name"), O_WRONLY, {uid, &user}))->id;
+  };
+  const auto first = open_as(1), second = open_as(2);
+  const auto write = [this](FileOperations::FileId file, std::uint64_t offset) -> Task<void> {
+    Buffer buffer = mount_->tree->buffers().take();
+    EXPECT_TRUE(co_await mount_->files->write(file, offset, buffer, 0, 70'000));
+  };
+  // The second waits for the first, which it overlaps.
+  mount_->run([&]() -> Task<void> {
+    co_await write(first, 0);
+    co_await write(second, 0);
+    co_await write(first, 1U << 20U);
+  }());
+  EXPECT_EQ(mount_->flush("name"), 0);
+  EXPECT_THAT(liar_.writers, testing::UnorderedElementsAre(1, 1, 2));
+  for (const auto each : {first, second}) mount_->run(mount_->files->release(each));
+}
+
 // A rename over an open file puts that aside first.
 class LiedAboutRenames : public Lied {
  protected:

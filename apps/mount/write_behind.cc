@@ -20,7 +20,7 @@ bool overlap(const Piece& a, const Piece& b) {
 }  // namespace
 
 void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size,
-                      Time deadline) {
+                      Time deadline, Writer writer) {
   Piece& piece = pieces_.emplace_back();
   piece.number = ++last_;
   ++additions_;
@@ -29,15 +29,17 @@ void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, st
   piece.size = size;
   piece.buffer = std::move(buffer);
   piece.deadline = deadline;
+  piece.writer = std::move(writer);
   ++unwritten_;
 }
 
-bool WriteBehind::append(std::uint64_t offset, rpcrdma::Bytes data) {
+bool WriteBehind::append(std::uint64_t offset, rpcrdma::Bytes data, const Writer& writer) {
   if (pieces_.empty()) return false;
   Piece& last = pieces_.back();
   const auto memory = last.buffer.memory();
   const std::size_t used = last.begin + last.size;
-  if (last.state != State::kWaiting || last.end() != offset || memory.size() - used < data.size()) {
+  if (last.state != State::kWaiting || last.end() != offset || last.writer != writer ||
+      memory.size() - used < data.size()) {
     return false;
   }
   std::ranges::copy(data, memory.subspan(used).begin());

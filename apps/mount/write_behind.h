@@ -13,13 +13,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <optional>
 
 #include "mount/attribute_cache.h"
 #include "mount/buffer_pool.h"
 #include "nfs3.h"
+#include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
 
 namespace mounts {
+
+// A program that wrote bytes; they go to the server in its name.
+struct Writer {
+  std::uint32_t uid = 0;
+  std::optional<rpcrdma::AuthSys> credential;  // nullopt: the connections' own
+  bool operator==(const Writer&) const = default;
+};
 
 class WriteBehind {
  public:
@@ -32,6 +41,7 @@ class WriteBehind {
     std::size_t done = 0;             // bytes that the server has, with this verifier
     nfs3::writeverf3 verifier{};
     Buffer buffer;
+    Writer writer;
     Time deadline = Time::max();  // for its WRITE; later ones have the time of a call
     State state = State::kWaiting;
     unsigned losses = 0;         // of the server, which had it and did not keep it
@@ -46,9 +56,12 @@ class WriteBehind {
   // Adds a piece behind all others. With a server that is gone, all pieces fail at their deadlines,
   // however many WRITEs wait for each other.
   void add(std::uint64_t offset, Buffer buffer, std::size_t begin, std::size_t size,
-           Time deadline = Time::max());
-  // Adds bytes to the last piece if they follow it, it has room, and it still waits; else false.
-  bool append(std::uint64_t offset, rpcrdma::Bytes data);
+           Time deadline = Time::max(), Writer writer = {});
+  // Adds bytes to the last piece if they follow it and are of the same writer, it has room, and it
+  // still waits; else false.
+  bool append(std::uint64_t offset, rpcrdma::Bytes data, const Writer& writer = {});
+  // Returns who wrote the first bytes that may be lost. Precondition: there are some.
+  const Writer& first_writer() const noexcept { return pieces_.front().writer; }
 
   // Returns the next piece to write, which is under way then; null: there is none at the time.
   // Pieces that overlap are never under way together.
