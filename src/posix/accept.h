@@ -2,6 +2,8 @@
 #ifndef RPCRDMA_POSIX_ACCEPT_H_
 #define RPCRDMA_POSIX_ACCEPT_H_
 
+#include <poll.h>
+
 #include <cerrno>
 
 namespace rpcrdma::posix {
@@ -31,6 +33,13 @@ inline bool is_about_one_connection(int error) noexcept {
 // Returns whether the system has nothing left for a further connection.
 inline bool is_about_resources(int error) noexcept {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+// Returns whether a connection waits at a listening socket. Linux says that there is no descriptor
+// also where there is no connection.
+inline bool has_waiting_connection(int listening) noexcept {
+  pollfd waits{listening, POLLIN, 0};
+  return ::poll(&waits, 1, 0) != 0;  // an error says nothing
 }
 
 }  // namespace rpcrdma::posix

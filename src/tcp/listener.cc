@@ -125,13 +125,16 @@ std::optional<Accepted> Listener::accept() {
       std::string name = name_of(peer, fd.value());
       return Accepted{std::move(fd), std::move(name)};
     }
-    if (posix::is_about_one_connection(errno)) continue;
+    const int error = errno;
+    if (posix::is_about_one_connection(error)) continue;
     ready_ = false;
+    const bool waits_for_nothing =
+        posix::is_about_resources(error) && !posix::has_waiting_connection(socket_.value());
     // No descriptors, or no memory; or another process that has the socket has shut it down.
-    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+    if (error != EAGAIN && error != EWOULDBLOCK && !waits_for_nothing) {
       const Instant now = posix::Reactor::now();
       if (now >= reports_at_) {
-        failure_ = errno;
+        failure_ = error;
         reports_at_ = now + kReportsEvery;
       }
       reactor_.set_deadline(*this, now + kExhaustedRest);

@@ -1,10 +1,6 @@
 // A host that has all connections of a server leaves some to others.
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <functional>
@@ -16,6 +12,7 @@
 
 #include "rdma/siwarp/provider.h"
 #include "rpcrdma/server.h"
+#include "support/descriptors.h"
 #include "support/forwarding_provider.h"
 #include "support/raw_peer.h"
 #include "support/raw_rpc.h"
@@ -345,9 +342,6 @@ TEST_F(HostileHost, LeavesAnRdmaConnectionWhereTheDeviceHasNoMore) {
   EXPECT_EQ(ended, 1U);
 }
 
-// As long as this is false, the system gives no descriptor for a connection.
-std::atomic<bool> has_descriptors = true;
-
 TEST_F(HostileHost, LeavesConnectionsWhereThereAreNoDescriptors) {
   start(100);
   std::vector<std::unique_ptr<RawPeer>> first;
@@ -357,10 +351,10 @@ TEST_F(HostileHost, LeavesConnectionsWhereThereAreNoDescriptors) {
   };
   const auto connect_without_descriptors = [this](std::string_view address) {
     const std::size_t ended_before = ended;
-    has_descriptors = false;
+    descriptors_left = 0;
     auto waits = connect(address, kOtherHost);
     EXPECT_TRUE(waits->pump_until([&] { return ended > ended_before; }));
-    has_descriptors = true;
+    descriptors_left = kManyDescriptors;
     return waits;
   };
   // Over the transport over which it has most.
@@ -375,14 +369,20 @@ TEST_F(HostileHost, LeavesConnectionsWhereThereAreNoDescriptors) {
   EXPECT_EQ(ended, 2U);
 }
 
+TEST_F(HostileHost, LeavesNoneWhereTheLastDescriptorWasEnough) {
+  start(100);
+  std::vector<std::unique_ptr<RawPeer>> first;
+  for (int i = 0; i < 3; ++i) first.push_back(connect_tcp(kFirstHost));
+  for (const bool is_tcp : {false, true}) {
+    descriptors_left = 1;
+    first.push_back(is_tcp ? connect_tcp(kOtherHost) : connect_rdma(kOtherHost));
+    EXPECT_NE(first.back(), nullptr) << is_tcp;
+    for (int i = 0; i < 100; ++i) server->progress();
+    descriptors_left = kManyDescriptors;
+  }
+  EXPECT_EQ(refused, 0U);
+  EXPECT_EQ(ended, 0U);
+}
+
 }  // namespace
 }  // namespace rpcrdma::test
-
-// Stands before the C library's, in this program alone.
-extern "C" int accept4(int socket, sockaddr* address, socklen_t* size, int flags) {
-  if (rpcrdma::test::has_descriptors) {
-    return static_cast<int>(::syscall(SYS_accept4, socket, address, size, flags));
-  }
-  errno = EMFILE;
-  return -1;
-}

@@ -160,18 +160,20 @@ void Listener::handle_ready(std::uint32_t /*events*/) {
       take(std::move(fd), to_string(peer));
       continue;
     }
-    if (posix::is_about_resources(errno)) {
+    const int error = errno;
+    if (posix::is_about_resources(error)) {
+      if (!posix::has_waiting_connection(fd_.value())) return;
       // Not each time, until one is accepted again: it is the same clients that wait.
       const Instant now = posix::Reactor::now();
       if (now >= reports_at_) {
-        refusal_ = Error{Errc::kNoResources, errno, "accept"};
+        refusal_ = Error{Errc::kNoResources, error, "accept"};
         reports_at_ = now + kReportsEvery;
       }
       shard_.reactor->rewatch(fd_.value(), 0, *this, *this);
       shard_.reactor->set_deadline(*this, now + kExhaustedRest);
       return;
     }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (error == EAGAIN || error == EWOULDBLOCK) return;
     // Anything else is about one connection that is gone already.
   }
 }
