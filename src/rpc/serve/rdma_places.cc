@@ -12,8 +12,8 @@ bool RdmaPlaces::end_spare(std::string_view peer, const PeerTable& peers, Instan
 }
 
 void RdmaPlaces::make_up_for_lack(const PeerTable& peers, TcpServer& tcp, Instant now) {
-  if (!lack_pace_.may_take(now)) return;  // later
   const std::string peer = *std::exchange(lacking_, std::nullopt);
+  if (!lack_pace_.may_take(now)) return;  // it is noted again if it lasts
   const bool is_tcp_first = tcp.shares().most() > shares_.most();
   if (is_tcp_first && tcp.end_spare(peer, now)) return;
   if (!end_spare(peer, peers, now) && !is_tcp_first) (void)tcp.end_spare(peer, now);
