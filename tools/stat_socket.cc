@@ -90,6 +90,7 @@ bool is_stale(const std::string& path) {
 void remove_stale(const std::string& path) {
   if (!socket_at(path) || !is_stale(path)) return;
   const std::string aside = name_beside(path);
+  (void)address_of(aside);  // which may be too long: then nothing is moved
   if (::rename(path.c_str(), aside.c_str()) != 0) return;
   if (!is_stale(aside)) (void)!::link(aside.c_str(), path.c_str());
   ::unlink(aside.c_str());

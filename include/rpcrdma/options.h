@@ -318,7 +318,8 @@ struct ServerOptions {
   // that no peer can hold the memory of calls forever. Over TCP, this applies to a peer that
   // neither completes a record nor takes any of its replies. Results that go by chunks, and all
   // replies over TCP, have a time besides, in which the peer takes those that are under way: this,
-  // and their bytes at pull_rate_min.
+  // and their bytes at pull_rate_min. TCP itself, also below software iWARP, gives up a peer that
+  // acknowledges nothing, or takes nothing, for a minute.
   std::chrono::milliseconds peer_timeout{30'000};
   // How long the data of one Call may take to arrive, once there is memory for it: this, and its
   // bytes at pull_rate_min, bytes per second. Then its connection ends. A peer that sends a little
