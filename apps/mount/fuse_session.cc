@@ -300,14 +300,18 @@ Task<void> Session::end_all() {
 // The kernel may still have requests while this goes on.
 bool Session::drain() {
   is_draining_ = true;
-  // Calls that began just now end by themselves within their time.
-  const Time deadline = Clock::now() + options_.patience + kBesides;
+  // Calls that began just now end by themselves within their time, and bytes have theirs as long as
+  // the server takes some.
+  const Time begun = Clock::now();
+  const auto deadline = [&] {
+    return std::max(begun, files_.last_written()) + options_.patience + kBesides;
+  };
   // A member: if it is not done in time, the calls that it awaits outlast this function.
   Task<void>& ending = ending_.emplace(end_all());
   ending.start();
   // The forgetter waits for directories that programs lock until their requests are answered.
   while ((!ending.done() || turns_.active() > 0 || !forgetter_.is_idle()) &&
-         Clock::now() < deadline) {
+         Clock::now() < deadline()) {
     if (!go_on()) wait(-1);
   }
   if (!ending.done()) has_kept_all_ = false;

@@ -48,6 +48,16 @@ bool WriteBehind::append(std::uint64_t offset, rpcrdma::Bytes data, const Writer
   return true;
 }
 
+const Writer& WriteBehind::writer_to_commit() const noexcept {
+  return std::ranges::find(pieces_, State::kWritten, &Piece::state)->writer;
+}
+
+void WriteBehind::write_whole() noexcept {
+  for (Piece& each : pieces_) {
+    if (each.state == State::kWaiting) each.done = 0;
+  }
+}
+
 Piece* WriteBehind::begin_write() {
   for (auto each = pieces_.begin(); each != pieces_.end(); ++each) {
     if (each->state != State::kWaiting) continue;

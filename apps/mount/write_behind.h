@@ -60,8 +60,10 @@ class WriteBehind {
   // Adds bytes to the last piece if they follow it and are of the same writer, it has room, and it
   // still waits; else false.
   bool append(std::uint64_t offset, rpcrdma::Bytes data, const Writer& writer = {});
-  // Returns who wrote the first bytes that may be lost. Precondition: there are some.
-  const Writer& first_writer() const noexcept { return pieces_.front().writer; }
+  // Returns who wrote the first bytes that a COMMIT would keep. Precondition: needs_commit().
+  const Writer& writer_to_commit() const noexcept;
+  // Has pieces that wait written from their beginning: the file is cut in between.
+  void write_whole() noexcept;
 
   // Returns the next piece to write, which is under way then; null: there is none at the time.
   // Pieces that overlap are never under way together.

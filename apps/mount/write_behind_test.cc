@@ -54,6 +54,24 @@ TEST_F(WriteBehindTest, BytesAreKeptUntilACommitHasTheirVerifier) {
   EXPECT_EQ(pool_.free_count(), pool_.count());
 }
 
+// Else a file that is cut meanwhile would have zeros where they began.
+TEST_F(WriteBehindTest, BytesThatAreThereInPartGoWholeBehindACut) {
+  add(0, "abcdef");
+  writes_.end_write(*writes_.begin_write(), 3, false, verifier_of(1));
+  writes_.write_whole();
+  EXPECT_EQ(text_of(*writes_.begin_write()), "abcdef");
+}
+
+TEST_F(WriteBehindTest, CommitIsInTheNameOfWhoWroteBytesThatAreThere) {
+  for (std::uint32_t uid = 1; uid <= 2; ++uid) {
+    writes_.add(uid * kSize, pool_.take(), 0, 1, Time::max(), {uid, {}});
+  }
+  (void)writes_.begin_write();
+  writes_.end_write(*writes_.begin_write(), 1, false, verifier_of(1));
+  ASSERT_TRUE(writes_.needs_commit());
+  EXPECT_EQ(writes_.writer_to_commit().uid, 2U);
+}
+
 TEST_F(WriteBehindTest, BytesOfAServerThatWasRestartedAreWrittenAgain) {
   add(0, "abc");
   writes_.end_write(*writes_.begin_write(), 3, false, verifier_of(1));
