@@ -158,6 +158,7 @@ Task<Outcome<void>> FileOperations::cut(Hold node, Who who) {
   co_await wait_until_clean(tree_.nodes().find(node->id));
   ++node->cuts_under_way;
   while (node->writes != nullptr && node->writes->under_way() > 0) co_await node->news;
+  if (node->writes != nullptr) node->writes->write_whole();
   nfs3::sattr3 empty;
   empty.size.set_size(0);
   auto done = co_await set_size(tree_.nodes().find(node->id), empty, who, Others::kHeldBack);
@@ -202,6 +203,7 @@ Task<void> FileOperations::release(FileId id) {
 Task<void> FileOperations::end_last_use(Hold node) {
   const GoingName going(tree_, *node);
   co_await wait_until_clean(tree_.nodes().find(node->id));
+  while (node->names_under_way > 0) co_await node->news;
   if (node->opened > 0) co_return;
   // Bytes of a mapping may come behind the last close, which reports nothing of them.
   if (node->writes != nullptr && node->writes->take_error() != 0) has_lost_bytes_ = true;
@@ -405,7 +407,7 @@ Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs
 Task<void> FileOperations::commit(Hold node) {
   node->writes->begin_commit();
   ++tree_.statistics().commits;
-  const Writer writer = node->writes->first_writer();
+  const Writer writer = node->writes->writer_to_commit();
   const Who who{writer.uid, writer.credential ? &*writer.credential : nullptr};
   const nfs3::COMMIT3args args{node->handle, 0, 0};
   auto reply = co_await tree_.calls().commit(args, who.as());

@@ -73,8 +73,14 @@ class Liar : public nfs3::NFS_V3_Service {
         attributes ? attributes(args.object) : attributes_of(ftype3::NF3DIR, 1);
     answer.succeed(results);
   }
-  void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer,
-                       nfs3::LOOKUP3args /*args*/) override {
+  void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer, nfs3::LOOKUP3args args) override {
+    if (!known_name.empty() && args.what.name == known_name) {
+      nfs3::LOOKUP3res results;
+      nfs3::LOOKUP3resok& ok = results.set_resok();
+      ok.object = known;
+      ok.obj_attributes.set_attributes(known_attributes);
+      return answer.succeed(results);
+    }
     if (holds_lookup) {
       held_lookup.emplace(std::move(answer));
       return;
@@ -131,6 +137,10 @@ class Liar : public nfs3::NFS_V3_Service {
     nfs3::LINK3res results;
     if (makes_links) {
       linked.emplace_back(args.link.name);
+      if (linked.size() <= silent_links) {
+        held_link.emplace(std::move(answer));
+        return;
+      }
       results.set_resok();
     } else {
       results.set_resfail(nfs3::nfsstat3::NFS3ERR_NOTSUPP);
@@ -212,7 +222,10 @@ class Liar : public nfs3::NFS_V3_Service {
   std::function<nfs3::fattr3(const nfs3::nfs_fh3&)> attributes;
   bool holds_lookup = false;
   std::optional<rpcrdma::Answer<nfs3::LOOKUP3res>> held_lookup;
-  bool has_new_files = false;  // each lookup finds another one
+  bool has_new_files = false;  // each lookup finds another one, but for that of this name
+  std::string known_name;
+  nfs3::nfs_fh3 known;
+  nfs3::fattr3 known_attributes;
   std::uint32_t last_number = 0;
   std::uint32_t changed_at = 0;       // seconds of the ctime of the file
   std::vector<std::uint32_t> guards;  // that SETATTR came with
@@ -228,8 +241,9 @@ class Liar : public nfs3::NFS_V3_Service {
   std::vector<std::string> renamed, linked, removed;  // new names, and those that went
   std::vector<std::uint32_t> removers;                // their users
   bool makes_links = false;
-  std::uint32_t denied = 0;         // of what ACCESS is asked
-  std::size_t silent_removals = 0;  // that are not answered
+  std::uint32_t denied = 0;                           // of what ACCESS is asked
+  std::size_t silent_removals = 0, silent_links = 0;  // that are not answered
+  std::optional<rpcrdma::Answer<nfs3::LINK3res>> held_link;
   std::vector<rpcrdma::Answer<nfs3::REMOVE3res>> silent;
   // The numbers of the first rename that fails, and of one that is not answered.
   std::size_t failing_rename = SIZE_MAX, held_rename = SIZE_MAX;
@@ -257,6 +271,7 @@ class Lied : public testing::Test {
     // Calls without an answer would keep the server.
     liar_.silent.clear();
     liar_.held_answer.reset();
+    liar_.held_link.reset();
     server_->stop();
     thread_.join();
   }

@@ -425,6 +425,9 @@ class LiedAboutRenames : public Lied {
     mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, std::chrono::seconds(2));
     liar_.has_new_files = true;
     target_ = mount_->look_up("target");
+    liar_.known_name = "target";
+    liar_.known = target_->handle;
+    liar_.known_attributes = attributes_of(ftype3::NF3REG, target_->fileid);
     file_ = mount_->open("target").id;
   }
   Outcome<void> renamed(Clock::duration time) {
@@ -487,6 +490,34 @@ TEST_F(LiedAboutRenames, NameOfOursGoesAtOnceWhenTheOtherFileIsRefused) {
   EXPECT_EQ(liar_.removed.size(), 1U);
 }
 
+// Nobody knows whether the file has the name of ours already: it needs it all the same.
+TEST_F(LiedAboutRenames, SecondAttemptTakesTheSameNameOfOurs) {
+  liar_.makes_links = true;
+  liar_.silent_links = 1;
+  EXPECT_FALSE(renamed(std::chrono::milliseconds(200)));
+  EXPECT_THAT(liar_.renamed, testing::ElementsAre());
+  EXPECT_TRUE(renamed(std::chrono::minutes(1)));
+  ASSERT_EQ(liar_.linked.size(), 2U);
+  EXPECT_EQ(liar_.linked[0], liar_.linked[1]);
+  mount_->run(mount_->files->release(file_));
+  EXPECT_THAT(liar_.removed, testing::ElementsAre(liar_.linked[0]));
+}
+
+// The name of ours is the only one of the file then.
+TEST_F(LiedAboutRenames, FileThatWasPutAsideForNothingOutlivesItsLastClose) {
+  liar_.failing_rename = 2;
+  bool is_over = false;
+  mount_->turns.begin([](auto renaming, bool& ends) -> Task<void> {
+    EXPECT_FALSE(co_await std::move(renaming));
+    ends = true;
+  }(mount_->names->rename(mount_->root(), "source", mount_->root(), "target", {}), is_over));
+  while (liar_.renamed.empty()) mount_->progress();
+  mount_->run(mount_->files->release(file_));
+  EXPECT_TRUE(is_over);
+  EXPECT_EQ(liar_.renamed.size(), 3U) << "its name has come back";
+  EXPECT_THAT(liar_.removed, testing::ElementsAre());
+}
+
 // A file that is open is removed.
 class LiedAboutRemovals : public LiedAboutRenames {
  protected:
@@ -509,6 +540,16 @@ TEST_F(LiedAboutRemovals, NameOfOursGoesWithTheLastCloseWhereNobodyKnowsWhetherI
   EXPECT_FALSE(remove({.deadline = Clock::now() + std::chrono::milliseconds(200)}));
   mount_->run(mount_->files->release(file_));
   EXPECT_EQ(liar_.removed, liar_.renamed);
+}
+
+TEST_F(LiedAboutRemovals, SecondAttemptTakesTheSameNameOfOurs) {
+  liar_.held_rename = 1;
+  EXPECT_FALSE(remove({.deadline = Clock::now() + std::chrono::milliseconds(200)}));
+  EXPECT_TRUE(remove({}));
+  ASSERT_EQ(liar_.renamed.size(), 2U);
+  EXPECT_EQ(liar_.renamed[0], liar_.renamed[1]);
+  mount_->run(mount_->files->release(file_));
+  EXPECT_THAT(liar_.removed, testing::ElementsAre(liar_.renamed[0]));
 }
 
 TEST_F(LiedAboutRemovals, NameOfOursIsRemovedAgainWhenTheServerDoesNotAnswer) {

@@ -83,6 +83,11 @@ class MountForTest {
     turns.run({&server->connections()}, keep(std::move(task), result));
     return std::move(*result);
   }
+  // One turn of all tasks that were begun.
+  void progress() {
+    turns.resume_ready();
+    server->connections().progress();
+  }
   void run(Task<void> task) { turns.run({&server->connections()}, std::move(task)); }
   template <class T>
   static Task<void> keep(Task<T> task, std::optional<T>& into) {

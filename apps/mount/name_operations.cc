@@ -352,10 +352,7 @@ Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who wh
   if (!found->node) co_return failed(ENOENT);
   Hold file = std::move(found->node);
   if (NamesOfOurs::are_needed(*file, *parent, name)) {
-    Hold same = tree_.nodes().find(file->id);
-    auto aside = co_await ours_.put_aside(std::move(parent), std::move(file), std::move(name), who);
-    co_await ours_.remove_if_closed(std::move(same));
-    co_return aside;
+    co_return co_await ours_.put_aside(std::move(parent), std::move(file), std::move(name), who);
   }
   const NodeId directory = parent->id;
   auto removed = co_await remove_once(std::move(parent), name, who);
@@ -418,7 +415,7 @@ Task<Outcome<AttributeCache::Point>> NameOperations::rename_once(Hold from, std:
   if (!is_within_one) of_target.emplace(*to);
   tree_.note_possible(*to, new_name);
   auto reply = co_await tree_.calls().rename(args, who.as(&was_repeated));
-  is_refused = reply.has_value();
+  is_refused = reply.has_value() && !was_repeated;  // else the first one may have done it
   if (!reply) co_return failed(error_of(reply.error()));
   const auto* const done = reply->resok();
   of_source.end(done != nullptr ? &done->fromdir_wcc : nullptr);
@@ -430,7 +427,6 @@ Task<Outcome<AttributeCache::Point>> NameOperations::rename_once(Hold from, std:
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_NOENT) {
     auto is_done = co_await exists_as(std::move(to), std::move(new_name), who, fileid);
     if (is_done && *is_done) co_return AttributeCache::Point{};
-    is_refused = is_done.has_value();
   }
   co_return failed(error);
 }
@@ -448,7 +444,9 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   const bool keeps = target && !is_same && source->type != nfs3::ftype3::NF3DIR &&
                      NamesOfOurs::are_needed(*target, *to, new_name);
   auto way = NamesOfOurs::Way::kLink;
+  std::optional<NamesUnderWay> under_way;
   if (keeps) {
+    under_way.emplace(tree_, tree_.nodes().find(target->id));
     auto kept = co_await ours_.keep(tree_.nodes().find(to->id), tree_.nodes().find(target->id),
                                     new_name, who);
     if (!kept) co_return failed(kept.error());
@@ -463,10 +461,7 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
                            way, is_refused);
   }
   if (!renamed) co_return failed(renamed.error());
-  if (keeps) {
-    NodeTable::drop_name(*target, to->id, new_name);
-    co_await ours_.remove_if_closed(tree_.nodes().find(target->id));
-  }
+  if (keeps) NodeTable::drop_name(*target, to->id, new_name);
   if (target && !is_same) target->attributes.expire();
   source->attributes.expire();  // its ctime
   NodeTable::drop_name(*source, from_id, name);

@@ -19,25 +19,29 @@ constexpr Clock::duration kWaitForCloses = std::chrono::seconds(1);
 constexpr Clock::duration kWaitForRemovals = std::chrono::seconds(10);
 constexpr Clock::duration kPause = std::chrono::milliseconds(5);
 constexpr int kAttemptsMax = 3;  // at a server that does not answer
-constexpr Clock::duration kBetweenAttempts = std::chrono::seconds(1);
+constexpr Clock::duration kBetweenAttempts = std::chrono::milliseconds(500);
 
 }  // namespace
 
-std::string NamesOfOurs::new_name(std::uint64_t fileid) {
+std::string NamesOfOurs::name_for(const Node& file, const Node& parent) {
+  const bool may_be_there = !file.ours.name.empty() && !file.ours.is_certain;
+  if (may_be_there && file.ours.directory == parent.id) return file.ours.name;
   if (last_ == 0) last_ = std::random_device()();
-  return fmt::format(".nfs{:016x}{:08x}", fileid, ++last_ & 0xFFFFFFFFU);
+  return fmt::format(".nfs{:016x}{:08x}", file.fileid, ++last_ & 0xFFFFFFFFU);
 }
 
 // A file with a name of ours keeps its bytes by that, whichever of its other names go.
 bool NamesOfOurs::are_needed(const Node& file, const Node& parent, std::string_view name) {
   if (file.opened == 0 || file.type != nfs3::ftype3::NF3REG) return false;
   const bool is_ours = file.ours.directory == parent.id && file.ours.name == name;
-  return file.ours.name.empty() || is_ours;
+  return file.ours.name.empty() || !file.ours.is_certain || is_ours;
 }
 
-void NamesOfOurs::note(Node& file, Node& parent, const std::string& ours, Who who) {
+void NamesOfOurs::note(Node& file, Node& parent, const std::string& ours, Who who,
+                       bool is_certain) {
   if (file.ours.name.empty()) ++parent.names_of_ours;  // else it had another one there
   file.ours.name = ours;
+  file.ours.is_certain = is_certain;
   file.ours.directory = parent.id;
   file.ours.directory_handle = parent.handle;
   file.ours.uid = who.uid;
@@ -68,11 +72,12 @@ Task<Outcome<void>> NamesOfOurs::rename(Hold parent, std::string name, std::stri
 }
 
 Task<Outcome<void>> NamesOfOurs::put_aside(Hold parent, Hold file, std::string name, Who who) {
-  const std::string ours = new_name(file->fileid);
+  const NamesUnderWay under_way(tree_, tree_.nodes().find(file->id));
+  const std::string ours = name_for(*file, *parent);
   bool is_answered = false;
   auto renamed = co_await rename(tree_.nodes().find(parent->id), name, ours, who, is_answered);
   if (!renamed && is_answered) co_return renamed;
-  note(*file, *parent, ours, who);
+  note(*file, *parent, ours, who, renamed.has_value());
   if (!renamed) co_return renamed;
   NodeTable::drop_name(*file, parent->id, name);
   file->attributes.expire();
@@ -81,18 +86,20 @@ Task<Outcome<void>> NamesOfOurs::put_aside(Hold parent, Hold file, std::string n
 
 Task<Outcome<NamesOfOurs::Way>> NamesOfOurs::keep(Hold parent, Hold file, std::string name,
                                                   Who who) {
-  const std::string ours = new_name(file->fileid);
+  const std::string ours = name_for(*file, *parent);
+  const bool may_be_there = file->ours.name == ours;
   {
     const nfs3::LINK3args args{file->handle, {parent->handle, ours}};
     bool was_repeated = false;
     Change change(tree_, *parent, ours);
     Change of_file(*file);  // of its count of links, and its ctime
     auto reply = co_await tree_.calls().link(args, who.as(&was_repeated));
-    const bool is_done = reply && (reply->resok() != nullptr ||
-                                   (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST));
+    const bool is_done =
+        reply && (reply->resok() != nullptr ||
+                  ((was_repeated || may_be_there) && reply->status() == nfsstat3::NFS3ERR_EXIST));
     if (reply && reply->resok() != nullptr) change.end(&reply->resok()->linkdir_wcc);
     // A name that may be there goes with the last close.
-    if (!reply || is_done) note(*file, *parent, ours, who);
+    if (!reply || is_done) note(*file, *parent, ours, who, is_done);
     if (!reply) co_return failed(error_of(reply.error()));
     if (is_done) co_return Way::kLink;
   }
@@ -100,7 +107,7 @@ Task<Outcome<NamesOfOurs::Way>> NamesOfOurs::keep(Hold parent, Hold file, std::s
   auto renamed = co_await rename(tree_.nodes().find(parent->id), name, ours, who, is_answered);
   // The only name of the file may be ours then: it stays, since nobody has removed the file.
   if (!renamed) co_return failed(renamed.error());
-  note(*file, *parent, ours, who);
+  note(*file, *parent, ours, who, true);
   NodeTable::drop_name(*file, parent->id, name);
   file->attributes.expire();
   co_return Way::kRename;
@@ -134,7 +141,10 @@ Task<void> NamesOfOurs::remove(Hold file) {
 // Returns false if the server has not answered.
 Task<bool> NamesOfOurs::remove_once(const NameOfOurs& ours) {
   const nfs3::REMOVE3args args{{ours.directory_handle, ours.name}};
-  const Who remover{ours.uid, ours.credential ? &*ours.credential : nullptr};
+  // All attempts together take no longer than one call may: unmounting waits for them.
+  const auto patience = tree_.server().call_maker().patience();
+  const Who remover{ours.uid, ours.credential ? &*ours.credential : nullptr,
+                    Tree::now() + patience / kAttemptsMax};
   const Hold parent = tree_.nodes().find(ours.directory);
   std::optional<Change> change;
   if (parent) change.emplace(*parent);
@@ -142,14 +152,6 @@ Task<bool> NamesOfOurs::remove_once(const NameOfOurs& ours) {
   if (change) change->end(reply ? nfs::directory_change(*reply) : nullptr);
   tree_.names().drop(ours.directory, ours.name);
   co_return reply.has_value();
-}
-
-// The last close may have come while the server gave the file its name, when the file had none that
-// was to be removed. Where writes are under way, that close has not ended, and removes it.
-Task<void> NamesOfOurs::remove_if_closed(Hold file) {
-  if (file->opened > 0 || file->ours.name.empty()) co_return;
-  if (file->writes != nullptr && !file->writes->is_clean()) co_return;
-  co_await remove(std::move(file));
 }
 
 Task<bool> NamesOfOurs::wait_until_gone(Hold directory, Time deadline) {

@@ -23,7 +23,7 @@ class NamesOfOurs {
   static bool are_needed(const Node& file, const Node& parent, std::string_view name);
 
   // Renames a file that is to be removed. If the server does not answer it may have done so: the
-  // name of ours then goes with the last close as well.
+  // name of ours then goes with the last close as well, and a further attempt takes the same.
   Task<Outcome<void>> put_aside(Hold parent, Hold file, std::string name, Who who);
 
   // A file in whose place another one is renamed keeps its name until that has happened: it gets
@@ -37,17 +37,14 @@ class NamesOfOurs {
 
   // Removes the name of a file that nobody has open any more.
   Task<void> remove(Hold file);
-  // Does so if it was closed while it got its name.
-  Task<void> remove_if_closed(Hold file);
-
   // Waits until a directory has no files with such names: as long as they go, and for a moment
   // since the kernel may be about to say that the last one was closed. Returns whether it has none.
   Task<bool> wait_until_gone(Hold directory, Time deadline);
 
  private:
-  std::string new_name(std::uint64_t fileid);
+  std::string name_for(const Node& file, const Node& parent);
   // The file has this name from now on, perhaps.
-  static void note(Node& file, Node& parent, const std::string& ours, Who who);
+  static void note(Node& file, Node& parent, const std::string& ours, Who who, bool is_certain);
   static NameOfOurs take(Node& file) { return std::exchange(file.ours, {}); }
   void note_gone(NodeId directory);
   Task<Outcome<void>> rename(Hold parent, std::string name, std::string new_name, Who who,
@@ -56,6 +53,25 @@ class NamesOfOurs {
 
   Tree& tree_;
   std::uint64_t last_ = 0;
+};
+
+// As long as it lives, a change of the names of a file is under way. A last close in this time
+// waits: the file may get a name of ours that is to go, or one that is its only one.
+class NamesUnderWay {
+ public:
+  NamesUnderWay(Tree& tree, Hold file) : tree_(tree), file_(std::move(file)) {
+    ++file_->names_under_way;
+  }
+  ~NamesUnderWay() {
+    --file_->names_under_way;
+    file_->news.notify(tree_.turns());
+  }
+  NamesUnderWay(const NamesUnderWay&) = delete;
+  NamesUnderWay& operator=(const NamesUnderWay&) = delete;
+
+ private:
+  Tree& tree_;
+  const Hold file_;
 };
 
 // As long as it lives, the name of ours of a file that nobody has open goes, if it has one: who
