@@ -80,7 +80,7 @@ class Background {
     if (child < 0) fail("starting a process");
     if (child == 0) {
       ::setsid();
-      ::signal(SIGPIPE, SIG_IGN);  // whoever waits for the mount may be gone
+      ::signal(SIGPIPE, SIG_IGN);  // the parent, which reads the pipe, may have ended
       ::sigprocmask(SIG_SETMASK, &before, nullptr);
       return;
     }

@@ -490,7 +490,7 @@ TEST_F(LiedAboutRenames, NameOfOursGoesAtOnceWhenTheOtherFileIsRefused) {
   EXPECT_EQ(liar_.removed.size(), 1U);
 }
 
-// Nobody knows whether the file has the name of ours already: it needs it all the same.
+// The first attempt may have given the file its name of ours, or not: the file still needs one.
 TEST_F(LiedAboutRenames, SecondAttemptTakesTheSameNameOfOurs) {
   liar_.makes_links = true;
   liar_.silent_links = 1;

@@ -1,8 +1,8 @@
 // Names of ours (.nfs and digits), by which files keep their bytes.
 //
-// A server knows nothing of open files. One that a program has open gets a name of ours before its
-// own goes, and loses it behind the last close. The name is removed in the name of whoever removed
-// the file, since whoever closes it last may not have the right to.
+// A server does not know which files are open. A file that a program has open gets a name of ours
+// before its own goes, and loses it behind the last close. That name is removed with the credential
+// of the user who removed the file: the user who closes it last may not have the right to.
 #ifndef RPCRDMA_MOUNT_NAMES_OF_OURS_H_
 #define RPCRDMA_MOUNT_NAMES_OF_OURS_H_
 

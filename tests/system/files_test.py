@@ -203,7 +203,7 @@ class FilesTest(CommandFixture):
         for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
             result = subprocess.run(["sh", "-c", f'"$0" get -v "$1" file "$2" {closed}', COMMAND, server.url, back],
                                     capture_output=True, timeout=BOUND_S, check=False)
-            # Who wants to print, and cannot, fails.
+            # A command that has to print, and cannot, fails.
             self.assertEqual(result.returncode, 1 if "1>" in closed else 0, (closed, result.stderr))
             self.assertEqual(back.read_bytes(), data, closed)
             back.unlink()
