@@ -132,6 +132,16 @@ class HostileHost : public ::testing::Test {
     return is_up ? std::move(peer) : nullptr;
   }
 
+  // The first host takes so many places.
+  std::vector<std::unique_ptr<RawPeer>> connect_all_rdma(int count) {
+    std::vector<std::unique_ptr<RawPeer>> all;
+    for (int i = 0; i < count; ++i) {
+      all.push_back(connect_rdma(kFirstHost));
+      EXPECT_NE(all.back(), nullptr);
+    }
+    return all;
+  }
+
   // Tries until it is served.
   static std::unique_ptr<RawPeer> connect_in_time(
       const std::function<std::unique_ptr<RawPeer>()>& attempt) {
@@ -300,11 +310,7 @@ TEST_F(HostileHost, KeepsRdmaConnectionsOnWhichCallsAreUnderWay) {
 
 TEST_F(HostileHost, LeavesAnIdleRdmaConnectionToAnother) {
   start(3);
-  std::vector<std::unique_ptr<RawPeer>> first;
-  for (int i = 0; i < 3; ++i) {
-    first.push_back(connect_rdma(kFirstHost));
-    ASSERT_NE(first.back(), nullptr);
-  }
+  const auto first = connect_all_rdma(3);
   EXPECT_EQ(connect_rdma(kFirstHost), nullptr);
   EXPECT_EQ(ended, 0U) << "it has all of them already";
   const auto other = connect_rdma(kOtherHost);
@@ -317,11 +323,7 @@ TEST_F(HostileHost, LeavesAnIdleRdmaConnectionToAnother) {
 // A device whose peers have not confirmed the set-up has given them their places.
 TEST_F(HostileHost, LeavesAnRdmaConnectionThatItHasNotConfirmed) {
   start_over(3, 100, false);
-  std::vector<std::unique_ptr<RawPeer>> first;
-  for (int i = 0; i < 3; ++i) {
-    first.push_back(connect_rdma(kFirstHost));
-    ASSERT_NE(first.back(), nullptr);
-  }
+  const auto first = connect_all_rdma(3);
   const auto other = connect_rdma(kOtherHost);
   EXPECT_NE(other, nullptr);
   ASSERT_TRUE(first[0]->pump_until([this] { return ended == 1; }));
@@ -330,11 +332,7 @@ TEST_F(HostileHost, LeavesAnRdmaConnectionThatItHasNotConfirmed) {
 // Queue pairs and memory that may be locked are often fewer than the connections that may be.
 TEST_F(HostileHost, LeavesAnRdmaConnectionWhereTheDeviceHasNoMore) {
   start_over(100, 3, true);
-  std::vector<std::unique_ptr<RawPeer>> first;
-  for (int i = 0; i < 3; ++i) {
-    first.push_back(connect_rdma(kFirstHost));
-    ASSERT_NE(first.back(), nullptr);
-  }
+  const auto first = connect_all_rdma(3);
   EXPECT_EQ(connect_rdma(kFirstHost), nullptr);
   EXPECT_EQ(ended, 0U) << "it has all of them already";
   const auto other = connect_in_time([this] { return connect_rdma(kOtherHost); });
