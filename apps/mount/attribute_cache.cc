@@ -15,6 +15,10 @@ bool same(const nfs3::nfstime3& a, const nfs3::nfstime3& b) {
   return a.seconds == b.seconds && a.nseconds == b.nseconds;
 }
 
+bool is_later(const nfs3::nfstime3& a, const nfs3::nfstime3& b) {
+  return a.seconds != b.seconds ? a.seconds > b.seconds : a.nseconds > b.nseconds;
+}
+
 // Returns whether the content, or the names of a directory, are those that they were.
 bool is_unchanged(const nfs3::fattr3& before, const nfs3::fattr3& now) {
   return before.size == now.size && same(before.mtime, now.mtime) && same(before.ctime, now.ctime);
@@ -23,7 +27,7 @@ bool is_unchanged(const nfs3::fattr3& before, const nfs3::fattr3& now) {
 }  // namespace
 
 AttributeCache::Point AttributeCache::now_in_order() noexcept {
-  return Point{order};
+  return next_in_order();
 }
 
 Clock::duration AttributeCache::left(Time now) const noexcept {
@@ -52,8 +56,28 @@ void AttributeCache::keep(const nfs3::fattr3& found, bool is_own_change, Time no
 
 bool AttributeCache::take(const nfs3::fattr3& found, Point begun, Time now) {
   if (is_overtaken(begun) || now < taken_) return false;
+  const bool is_late = begun < newest_;
+  if (last_ && begun < obtained_) {
+    // Both calls were under way together. A server that took the later one first shows it by the
+    // times of change: what is newest is unknown then, and the next one asks.
+    const nfs3::fattr3& earlier = is_late ? found : *last_;
+    const nfs3::fattr3& later = is_late ? *last_ : found;
+    if (is_later(earlier.ctime, later.ctime)) {
+      ++version_;
+      expire();
+      return false;
+    }
+  }
+  if (is_late) return is_fresh_ && is_unchanged(*last_, found);
   keep(found, false, now);
+  newest_ = begun;
+  obtained_ = next_in_order();
   return true;
+}
+
+std::uint64_t AttributeCache::version_shown(Point begun, const nfs3::fattr3* found) const noexcept {
+  const bool is_same = found != nullptr && is_fresh_ && is_unchanged(*last_, *found);
+  return begun >= newest_ || is_same ? version_ : kNoVersion;
 }
 
 AttributeCache::Point AttributeCache::begin_change() noexcept {

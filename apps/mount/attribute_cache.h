@@ -5,6 +5,9 @@
 // nothing has changed, between a least and a greatest time. Changes by this client carry weak cache
 // consistency data (RFC 1813 §2.6), which shows that nobody else changed the file in between.
 // Everything else counts as a change elsewhere: data and names that were read before are void.
+//
+// Replies overtake each other, over several connections or inside a server. Attributes count by
+// where their calls began: those of an earlier call do not replace those of a later one.
 #ifndef RPCRDMA_MOUNT_ATTRIBUTE_CACHE_H_
 #define RPCRDMA_MOUNT_ATTRIBUTE_CACHE_H_
 
@@ -39,10 +42,14 @@ class AttributeCache {
   // Returns for how long the attributes stay fresh.
   Clock::duration left(Time now) const noexcept;
 
+  // Returns a new point behind all others, where a call begins.
   static Point now_in_order() noexcept;
-  // Takes the attributes of a call that changed nothing and began at `begun`. Attributes that one
-  // of our changes may have overtaken are not kept: then it returns false.
+  // Takes the attributes of a call that changed nothing and began at `begun`. Returns false for
+  // attributes that are not kept: one of our changes, or a later call, may have overtaken them.
   bool take(const nfs3::fattr3& found, Point begun, Time now);
+  // Returns the version whose names, or content, a reply shows that came with these attributes of
+  // the file, if any; kNoVersion if a later call was answered before. take() comes first.
+  std::uint64_t version_shown(Point begun, const nfs3::fattr3* found) const noexcept;
 
   // A call that changes the file begins. It ends with its consistency data, if it has any.
   Point begin_change() noexcept;
@@ -53,9 +60,14 @@ class AttributeCache {
     return begun < last_change_ || changes_under_way_ > 0;
   }
 
-  void expire() noexcept { is_fresh_ = false; }
+  // Calls that have begun so far do not make the attributes fresh again.
+  void expire() noexcept {
+    is_fresh_ = false;
+    newest_ = now_in_order();
+  }
   // Grows with each change elsewhere, and with each of ours that may hide one.
   std::uint64_t version() const noexcept { return version_; }
+  static constexpr std::uint64_t kNoVersion = UINT64_MAX;
 
  private:
   void keep(const nfs3::fattr3& found, bool is_own_change, Time now);
@@ -66,6 +78,8 @@ class AttributeCache {
   Time taken_{};
   Time changed_{};       // when the last change was seen
   Point last_change_{};  // where our last change began or ended
+  Point newest_{};       // attributes of calls that began before this are late
+  Point obtained_{};     // where the last ones were taken
   std::uint64_t version_ = 0;
   std::uint32_t changes_under_way_ = 0;
 };

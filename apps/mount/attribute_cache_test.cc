@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <deque>
+#include <optional>
 #include <random>
+#include <vector>
 
 namespace mounts {
 namespace {
@@ -121,6 +125,66 @@ TEST_F(AttributeCacheTest, AttributesThatAChangeMayHaveOvertakenAreNotKept) {
   EXPECT_EQ(cache_.fresh(now_)->size, 5U);
 }
 
+TEST_F(AttributeCacheTest, AttributesOfAnEarlierCallDoNotReplaceThoseOfALaterOne) {
+  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
+  EXPECT_TRUE(cache_.take(file_of(5, 2), later, now_));
+  const auto version = cache_.version();
+  EXPECT_FALSE(cache_.take(file_of(1, 1), earlier, now_));
+  ASSERT_TRUE(is_fresh());
+  EXPECT_EQ(cache_.fresh(now_)->size, 5U);
+  EXPECT_EQ(cache_.version(), version);
+}
+
+TEST_F(AttributeCacheTest, AttributesOfCallsThatEndInTheirOrderAreKept) {
+  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
+  EXPECT_TRUE(cache_.take(file_of(1, 1), earlier, now_));
+  EXPECT_TRUE(cache_.take(file_of(5, 2), later, now_));
+  ASSERT_TRUE(is_fresh());
+  EXPECT_EQ(cache_.fresh(now_)->size, 5U);
+}
+
+// A server works on several calls at a time.
+TEST_F(AttributeCacheTest, CallsThatTheServerTookInTheOtherOrderLeaveItToBeAsked) {
+  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
+  cache_.take(file_of(1, 1), later, now_);
+  EXPECT_FALSE(cache_.take(file_of(5, 2), earlier, now_));
+  EXPECT_FALSE(is_fresh());
+  take(file_of(5, 2));
+  EXPECT_TRUE(is_fresh());
+  const auto third = cache_.now_in_order(), fourth = cache_.now_in_order();
+  cache_.take(file_of(7, 4), third, now_);
+  EXPECT_FALSE(cache_.take(file_of(6, 3), fourth, now_));
+  EXPECT_FALSE(is_fresh());
+}
+
+TEST_F(AttributeCacheTest, LateAttributesThatAreTheSameAreAsGoodAsNewOnes) {
+  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
+  cache_.take(file_of(1, 1), later, now_);
+  EXPECT_TRUE(cache_.take(file_of(1, 1), earlier, now_));
+  EXPECT_TRUE(is_fresh());
+}
+
+// They were expired because of a change of ours that says nothing of them.
+TEST_F(AttributeCacheTest, CallThatBeganBeforeTheyExpiredDoesNotMakeThemFresh) {
+  take(file_of(1, 1));
+  const auto asked = cache_.now_in_order();
+  cache_.expire();
+  EXPECT_FALSE(cache_.take(file_of(1, 2), asked, now_));
+  EXPECT_FALSE(is_fresh());
+  take(file_of(1, 3));
+  EXPECT_TRUE(is_fresh());
+}
+
+TEST_F(AttributeCacheTest, NamesOfALateReplyAreOfNoVersion) {
+  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
+  const nfs3::fattr3 old = file_of(1, 1), now = file_of(1, 2);
+  cache_.take(now, later, now_);
+  EXPECT_EQ(cache_.version_shown(later, &now), cache_.version());
+  EXPECT_EQ(cache_.version_shown(earlier, &now), cache_.version());
+  EXPECT_EQ(cache_.version_shown(earlier, &old), AttributeCache::kNoVersion);
+  EXPECT_EQ(cache_.version_shown(earlier, nullptr), AttributeCache::kNoVersion);
+}
+
 TEST_F(AttributeCacheTest, ChangesThatOverlapLeaveTheServerToBeAsked) {
   take(file_of(1, 1));
   const auto first = cache_.begin_change();
@@ -193,6 +257,50 @@ TEST(AttributeCacheModel, ShowsEveryChangeElsewhereWithinTheTimeOut) {
         }
       }
     }
+  }
+}
+
+// The server answers several calls at a time, each at some moment between its beginning and its
+// end, and the replies come in any order.
+TEST(AttributeCacheModel, ShowsNothingOlderThanWhatItHasShown) {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    TimeOuts time_outs;
+    AttributeCache cache(time_outs);
+    const Time now{std::chrono::hours(1)};
+    struct Call {
+      AttributeCache::Point begun;
+      std::optional<nfs3::fattr3> answer;
+    };
+    std::vector<Call> calls;
+    std::uint32_t clock = 1, shown = 0;
+    for (int step = 0; step < 400; ++step) {
+      const std::size_t at = calls.empty() ? 0 : random() % calls.size();
+      switch (random() % 4) {
+        case 0:
+          ++clock;
+          break;
+        case 1:
+          calls.push_back({AttributeCache::now_in_order(), {}});
+          break;
+        case 2:
+          if (!calls.empty() && !calls[at].answer) calls[at].answer = file_of(0, clock);
+          break;
+        default: {
+          if (calls.empty() || !calls[at].answer) break;
+          const bool is_kept = cache.take(*calls[at].answer, calls[at].begun, now);
+          calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(at));
+          const nfs3::fattr3* const fresh = cache.fresh(now);
+          EXPECT_TRUE(!is_kept || fresh != nullptr) << "seed " << seed;
+          if (fresh == nullptr) break;
+          EXPECT_GE(fresh->ctime.seconds, shown) << "seed " << seed;
+          shown = std::max(shown, fresh->ctime.seconds);
+        }
+      }
+    }
+    EXPECT_GT(shown, 1U) << "seed " << seed;
+    EXPECT_TRUE(cache.take(file_of(0, ++clock), AttributeCache::now_in_order(), now));
+    EXPECT_NE(cache.fresh(now), nullptr);
   }
 }
 

@@ -46,9 +46,13 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::get(Hold node, Wh
     ++tree_.statistics().attributes_cached;
     co_return shown(*node, *fresh);
   }
+  co_return co_await ask(std::move(node), who);
+}
+
+Task<Outcome<AttributeOperations::Shown>> AttributeOperations::ask(Hold node, Who who) {
   auto asked = co_await tree_.ask_attributes(*node, who);
   if (!asked) co_return failed(asked.error());
-  co_return shown(*node, *asked);
+  co_return Shown{asked->attributes, node->attributes.left(Tree::now()), asked->version};
 }
 
 Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
@@ -60,9 +64,7 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
     if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
       co_return shown(*node, *fresh);
     }
-    auto asked = co_await tree_.ask_attributes(*node, who);
-    if (!asked) co_return failed(asked.error());
-    co_return shown(*node, *asked);
+    co_return co_await ask(std::move(node), who);
   }
   // Bytes that come later would set the times anew: also those that go again because a server was
   // restarted before it had kept them.
@@ -92,9 +94,7 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
   if (change != nullptr && change->after.attributes() != nullptr) {
     co_return shown(*node, *change->after.attributes());
   }
-  auto asked = co_await tree_.ask_attributes(*node, who);
-  if (!asked) co_return failed(asked.error());
-  co_return shown(*node, *asked);
+  co_return co_await ask(std::move(node), who);
 }
 
 Task<Outcome<void>> AttributeOperations::check_access(Hold node, int mask, Who who) {
@@ -115,8 +115,11 @@ Task<Outcome<void>> AttributeOperations::check_access(Hold node, int mask, Who w
   const auto* const answer = reply->resok();
   if (answer == nullptr) co_return failed(tree_.refusal(*node, reply->status()));
   if (!tree_.note(*node, answer->obj_attributes, begun)) co_return failed(ESTALE);
-  const Time until = Tree::now() + node->attributes.left(Tree::now());
-  node->access.note(who.uid, who.credential, asked, answer->access, until);
+  // A change of ours may have given or taken rights since.
+  if (!node->attributes.is_overtaken(begun)) {
+    const Time until = Tree::now() + node->attributes.left(Tree::now());
+    node->access.note(who.uid, who.credential, asked, answer->access, until);
+  }
   if ((answer->access & wanted) != wanted) co_return failed(EACCES);
   co_return Outcome<void>();
 }

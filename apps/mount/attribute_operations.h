@@ -29,6 +29,7 @@ class AttributeOperations {
   Task<Outcome<nfs3::FSSTAT3resok>> space(Who who);
 
  private:
+  Task<Outcome<Shown>> ask(Hold node, Who who);
   static Shown shown(const Node& node, const nfs3::fattr3& attributes);
 
   Tree& tree_;

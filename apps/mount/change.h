@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_MOUNT_CHANGE_H_
 #define RPCRDMA_MOUNT_CHANGE_H_
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -21,11 +22,13 @@ struct Change {
     if (std::exchange(has_ended, true)) return;
     const bool was_alone = node.attributes.end_change(change, begun, Tree::now());
     if (was_alone) ended = AttributeCache::now_in_order();
+    version = node.attributes.version();
   }
 
   Node& node;
   const AttributeCache::Point begun;
   AttributeCache::Point ended{};  // as long ago as can be if there were other changes
+  std::uint64_t version = AttributeCache::kNoVersion;  // behind it
   bool has_ended = false;
 };
 

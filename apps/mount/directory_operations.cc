@@ -61,7 +61,8 @@ int DirectoryOperations::take(OpenDirectory& directory, nfs3::READDIRPLUS3res& r
   if (found == nullptr) return take_refusal(directory, reply.status());
   (void)tree_.note(*directory.node, found->dir_attributes, begun);
   directory.page_begun = begun;
-  directory.page_version = directory.node->attributes.version();
+  directory.page_version =
+      directory.node->attributes.version_shown(begun, found->dir_attributes.attributes());
   directory.page_time = Tree::now();
   DirectoryReader::Page page{{}, found->cookieverf, found->reply.eof};
   for (nfs3::entryplus3& each : found->reply.entries) {
@@ -85,7 +86,8 @@ int DirectoryOperations::take(OpenDirectory& directory, nfs3::READDIR3res& reply
   if (found == nullptr) return take_refusal(directory, reply.status());
   (void)tree_.note(*directory.node, found->dir_attributes, begun);
   directory.page_begun = begun;
-  directory.page_version = directory.node->attributes.version();
+  directory.page_version =
+      directory.node->attributes.version_shown(begun, found->dir_attributes.attributes());
   directory.page_time = Tree::now();
   DirectoryReader::Page page{{}, found->cookieverf, found->reply.eof};
   for (nfs3::entry3& each : found->reply.entries) {

@@ -94,8 +94,11 @@ Task<Outcome<FileOperations::Opened>> FileOperations::open_counted(Hold node, in
       auto asked = co_await tree_.ask_attributes(*node, who);
       if (!asked) co_return failed(asked.error());
     }
-    const Time until = Tree::now() + node->attributes.left(Tree::now());
-    node->access.note(who.uid, who.credential, kAskedAtOpen, allowed, until);
+    // A change of ours may have given or taken rights since.
+    if (!node->attributes.is_overtaken(begun)) {
+      const Time until = Tree::now() + node->attributes.left(Tree::now());
+      node->access.note(who.uid, who.credential, kAskedAtOpen, allowed, until);
+    }
   }
   if ((flags & O_TRUNC) != 0) {
     auto cut = co_await this->cut(tree_.nodes().find(node->id), who);
@@ -123,7 +126,7 @@ Task<Outcome<void>> FileOperations::set_size(Hold node, nfs3::sattr3 attributes,
     if (known == nullptr) {
       auto asked = co_await tree_.ask_attributes(*node, who);
       if (!asked) co_return failed(asked.error());
-      args.guard.set_obj_ctime(asked->ctime);
+      args.guard.set_obj_ctime(asked->attributes.ctime);
     } else {
       args.guard.set_obj_ctime(known->ctime);
     }
@@ -148,7 +151,7 @@ Task<Outcome<void>> FileOperations::set_size(Hold node, nfs3::sattr3 attributes,
     // Somebody else has changed the file, or an earlier one of these calls has.
     auto now = co_await tree_.ask_attributes(*node, who);
     if (!now) co_return failed(now.error());
-    if (was_repeated && now->size == size) co_return Outcome<void>();
+    if (was_repeated && now->attributes.size == size) co_return Outcome<void>();
   }
   co_return failed(EIO);
 }
@@ -177,7 +180,7 @@ bool FileOperations::has_unknown_end(FileId id, int thread) {
   if (is_second || node.shown_version == node.attributes.version()) return false;
   if (node.appending.size() == kAppendingMax) node.appending.erase(node.appending.begin());
   node.appending.push_back(thread);
-  node.kernel_version = UINT64_MAX;  // its pages are of before
+  node.kernel_version = AttributeCache::kNoVersion;  // its pages are of before
   return true;
 }
 

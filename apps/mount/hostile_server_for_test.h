@@ -71,7 +71,14 @@ class Liar : public nfs3::NFS_V3_Service {
     nfs3::GETATTR3res results;
     results.set_resok().obj_attributes =
         attributes ? attributes(args.object) : attributes_of(ftype3::NF3DIR, 1);
+    if (std::exchange(holds_attributes, false)) {
+      held_attributes.emplace(std::move(answer), results);
+      return;
+    }
     answer.succeed(results);
+    if (held_attributes) held_attributes->first.succeed(held_attributes->second);
+    held_attributes.reset();
+    answer_held_lookup();
   }
   void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer, nfs3::LOOKUP3args args) override {
     if (!known_name.empty() && args.what.name == known_name) {
@@ -89,6 +96,10 @@ class Liar : public nfs3::NFS_V3_Service {
   }
   void answer_lookup(rpcrdma::Answer<nfs3::LOOKUP3res>& answer) {
     nfs3::LOOKUP3res results;
+    if (!is_found) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_NOENT);
+      return answer.succeed(results);
+    }
     nfs3::LOOKUP3resok& ok = results.set_resok();
     if (has_new_files) found = handle_of(0), found.data.resize(6), set_number(++last_number);
     ok.object = found;
@@ -102,8 +113,10 @@ class Liar : public nfs3::NFS_V3_Service {
     change.before.set_attributes({});
     change.after.set_attributes(attributes_of(ftype3::NF3DIR, 1));
     answer.succeed(results);
-    if (!held_lookup) return;
-    answer_lookup(*held_lookup);
+    answer_held_lookup();
+  }
+  void answer_held_lookup() {
+    if (held_lookup) answer_lookup(*held_lookup);
     held_lookup.reset();
   }
   void NFSPROC3_SETATTR(rpcrdma::Answer<nfs3::SETATTR3res> answer,
@@ -114,9 +127,12 @@ class Liar : public nfs3::NFS_V3_Service {
     if (guards.back() != changed_at) {
       results.set_resfail(nfs3::nfsstat3::NFS3ERR_NOT_SYNC);
     } else {
-      results.set_resok();
+      nfs3::wcc_data& change = results.set_resok().obj_wcc;
+      if (after_change) change.after.set_attributes(*after_change);
     }
     answer.succeed(results);
+    if (held_access) held_access->first.succeed(held_access->second);
+    held_access.reset();
   }
   void NFSPROC3_RENAME(rpcrdma::Answer<nfs3::RENAME3res> answer, nfs3::RENAME3args args) override {
     renamed.emplace_back(args.to.name);
@@ -169,6 +185,10 @@ class Liar : public nfs3::NFS_V3_Service {
     nfs3::ACCESS3resok& ok = results.set_resok();
     ok.access = args.access & ~denied;
     ok.obj_attributes.set_attributes(found_attributes);
+    if (std::exchange(holds_access, false)) {
+      held_access.emplace(std::move(answer), results);
+      return;
+    }
     answer.succeed(results);
   }
   void NFSPROC3_READLINK(rpcrdma::Answer<nfs3::READLINK3res> answer,
@@ -220,15 +240,22 @@ class Liar : public nfs3::NFS_V3_Service {
   }
 
   std::function<nfs3::fattr3(const nfs3::nfs_fh3&)> attributes;
+  // The next GETATTR is answered behind the one that follows, with the attributes of before.
+  bool holds_attributes = false;
+  std::optional<std::pair<rpcrdma::Answer<nfs3::GETATTR3res>, nfs3::GETATTR3res>> held_attributes;
+  bool holds_access = false;  // the next ACCESS is answered behind the SETATTR that follows
+  std::optional<std::pair<rpcrdma::Answer<nfs3::ACCESS3res>, nfs3::ACCESS3res>> held_access;
   bool holds_lookup = false;
+  bool is_found = true;  // what lookups ask for
   std::optional<rpcrdma::Answer<nfs3::LOOKUP3res>> held_lookup;
   bool has_new_files = false;  // each lookup finds another one, but for that of this name
   std::string known_name;
   nfs3::nfs_fh3 known;
   nfs3::fattr3 known_attributes;
   std::uint32_t last_number = 0;
-  std::uint32_t changed_at = 0;       // seconds of the ctime of the file
-  std::vector<std::uint32_t> guards;  // that SETATTR came with
+  std::optional<nfs3::fattr3> after_change;  // as SETATTR shows the file
+  std::uint32_t changed_at = 0;              // seconds of the ctime of the file
+  std::vector<std::uint32_t> guards;         // that SETATTR came with
   nfs3::nfs_fh3 found = handle_of(7);
   nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);
   std::string target, bytes;
@@ -272,6 +299,8 @@ class Lied : public testing::Test {
     liar_.silent.clear();
     liar_.held_answer.reset();
     liar_.held_link.reset();
+    liar_.held_attributes.reset();
+    liar_.held_access.reset();
     server_->stop();
     thread_.join();
   }

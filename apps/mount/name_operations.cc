@@ -69,28 +69,32 @@ Task<Outcome<Entry>> NameOperations::find(Hold parent, std::string name, Who who
 
 Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who, Room room) {
   ++tree_.statistics().names_asked;
-  const auto begun = parent->attributes.now_in_order();
+  const auto begun = AttributeCache::now_in_order();
   const nfs3::LOOKUP3args args{{parent->handle, name}};
   auto reply = co_await tree_.calls().look_up(args, who.as());
   if (!reply) co_return failed(error_of(reply.error()));
   if (auto* const found = reply->resok()) {
     (void)tree_.note(*parent, found->dir_attributes, begun);
+    const std::uint64_t version =
+        parent->attributes.version_shown(begun, found->dir_attributes.attributes());
     nfs3::post_op_fh3 handle;
     handle.set_handle(std::move(found->object));
     co_return co_await made(std::move(parent), std::move(name), std::move(handle),
-                            std::move(found->obj_attributes), {begun, begun}, who, room);
+                            std::move(found->obj_attributes), {begun, begun, version}, who, room);
   }
-  if (const auto* const refused = reply->resfail()) {
-    (void)tree_.note(*parent, refused->dir_attributes, begun);
-  }
+  const auto* const refused = reply->resfail();
+  const auto* const found = refused != nullptr ? refused->dir_attributes.attributes() : nullptr;
+  if (found != nullptr) (void)tree_.note(*parent, *found, begun);
   if (reply->status() != nfsstat3::NFS3ERR_NOENT) {
     co_return failed(tree_.refusal(*parent, reply->status()));
   }
   Entry none;
   if (parent->attributes.is_overtaken(begun)) co_return none;
+  const std::uint64_t version = parent->attributes.version_shown(begun, found);
+  if (version == AttributeCache::kNoVersion) co_return none;
   none.left = parent->attributes.left(Tree::now());
   if (none.left > Clock::duration{}) {
-    tree_.names().note(parent->id, name, kNoNode, parent->attributes.version());
+    tree_.names().note(parent->id, name, kNoNode, version);
   }
   co_return none;
 }
@@ -122,6 +126,7 @@ Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::p
   Hold node = tree_.nodes().find_or_add(*handle.handle(), *known);
   // A directory that is its own parent would lock the kernel up.
   if (node->id == parent->id || node->id == kRootNode) co_return failed(ELOOP);
+  std::optional<std::uint64_t> version;
   if (!node->attributes.take(*known, seen.file, answered)) {
     // The kernel takes their size, and the next program that appends would write over bytes that
     // the server did not have yet.
@@ -131,12 +136,16 @@ Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::p
       co_await Tree::wait_until_written(tree_.nodes().find(node->id));
       auto asked = co_await tree_.ask_attributes(*node, who);
       if (!asked) co_return failed(asked.error());
-      known = *asked;
+      known = asked->attributes;
+      version = asked->version;
     }
   }
   // A name that a reply has given up on may be removed by now.
   const bool is_current = !parent->attributes.is_overtaken(seen.name);
-  co_return tree_.entry_of(std::move(node), *parent, name, *known, is_current);
+  const bool is_of_version = seen.version == parent->attributes.version();
+  Entry entry = tree_.entry_of(std::move(node), *parent, name, *known, is_current && is_of_version);
+  entry.version = version.value_or(entry.version);
+  co_return entry;
 }
 
 // Returns whether the name is of the file with this fileid.
@@ -174,7 +183,8 @@ Task<Outcome<Entry>> NameOperations::make_directory(Hold parent, std::string nam
     const bool is_new =
         handle != nullptr && found != nullptr && !tree_.nodes().has(*handle, *found);
     auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                               std::move(done->obj_attributes), {change.begun, change.ended}, who);
+                               std::move(done->obj_attributes),
+                               {change.begun, change.ended, change.version}, who);
     entry = of_type(std::move(entry), nfs3::ftype3::NF3DIR);
     if (is_new && entry && entry->node) tree_.note_empty(*entry->node, who, asked);
     co_return entry;
@@ -203,7 +213,8 @@ Task<Outcome<Entry>> NameOperations::make_symbolic_link(Hold parent, std::string
   tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
     auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                               std::move(done->obj_attributes), {change.begun, change.ended}, who);
+                               std::move(done->obj_attributes),
+                               {change.begun, change.ended, change.version}, who);
     co_return of_type(std::move(entry), nfs3::ftype3::NF3LNK);
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
@@ -249,7 +260,8 @@ Task<Outcome<Entry>> NameOperations::make_node(Hold parent, std::string name, st
   tree_.names().drop(parent->id, name);
   if (auto* const done = reply->resok()) {
     auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                               std::move(done->obj_attributes), {change.begun, change.ended}, who);
+                               std::move(done->obj_attributes),
+                               {change.begun, change.ended, change.version}, who);
     co_return of_type(std::move(entry), args.what.type());
   }
   if (was_repeated && reply->status() == nfsstat3::NFS3ERR_EXIST) {
@@ -293,7 +305,8 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
     co_return Created{std::move(*found), false};
   }
   auto entry = co_await made(std::move(parent), std::move(name), std::move(done->obj),
-                             std::move(done->obj_attributes), {change.begun, change.ended}, who);
+                             std::move(done->obj_attributes),
+                             {change.begun, change.ended, change.version}, who);
   entry = of_type(std::move(entry), nfs3::ftype3::NF3REG);
   if (!entry) co_return failed(entry.error());
   if (is_exclusive) {

@@ -48,6 +48,7 @@ class NameOperations {
   // of ours behind these points may be newer.
   struct Seen {
     AttributeCache::Point file, name;
+    std::uint64_t version;  // of the directory that has the name
   };
 
   // kNeeded: a file that the table does not have waits for its place there. Names that go are

@@ -16,6 +16,11 @@ constexpr Clock::duration kWaitToSendBack = std::chrono::milliseconds(100);
 constexpr std::size_t kSentBackMax = 1000;
 constexpr Clock::duration kPauseForRoom = std::chrono::milliseconds(5);
 
+// Returns whether a node can have these attributes.
+bool is_of(const Node& node, const nfs3::fattr3& attributes) {
+  return attributes.type == node.type && attributes.fileid == node.fileid;
+}
+
 }  // namespace
 
 Tree::Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options)
@@ -37,16 +42,22 @@ Task<Outcome<void>> Tree::begin() {
   co_return Outcome<void>();
 }
 
-Task<Outcome<nfs3::fattr3>> Tree::ask_attributes(Node& node, Who who) {
-  const auto begun = node.attributes.now_in_order();
+Task<Outcome<Tree::Asked>> Tree::ask_attributes(Node& node, Who who) {
+  const auto begun = AttributeCache::now_in_order();
   const nfs3::GETATTR3args args{node.handle};
   ++statistics_.attributes_asked;
   auto reply = co_await calls_.get_attributes(args, who.as());
   if (!reply) co_return failed(error_of(reply.error()));
   if (reply->resok() == nullptr) co_return failed(refusal(node, reply->status()));
   const nfs3::fattr3 found = reply->resok()->obj_attributes;
-  if (!note(node, found, begun)) co_return failed(ESTALE);
-  co_return found;
+  if (!is_of(node, found)) co_return failed(refusal(node, nfsstat3::NFS3ERR_STALE));
+  if (node.attributes.take(found, begun, now())) {
+    co_return Asked{found, node.attributes.version()};
+  }
+  if (const nfs3::fattr3* const fresh = node.attributes.fresh(now())) {
+    co_return Asked{*fresh, node.attributes.version()};
+  }
+  co_return Asked{found, AttributeCache::kNoVersion};
 }
 
 Task<void> Tree::wait_until_written(Hold node) {
@@ -70,7 +81,7 @@ bool Tree::note(Node& node, const nfs3::post_op_attr& attributes, AttributeCache
 }
 
 bool Tree::note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Point begun) {
-  if (attributes.type != node.type || attributes.fileid != node.fileid) {
+  if (!is_of(node, attributes)) {
     (void)refusal(node, nfsstat3::NFS3ERR_STALE);
     return false;
   }

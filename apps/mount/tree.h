@@ -122,8 +122,13 @@ class Tree {
   // Makes the root's node, of the directory that the URL names. Everything else comes later.
   Task<Outcome<void>> begin();
 
-  // Asks the server. The answer is kept, unless one of our changes may have overtaken it.
-  Task<Outcome<nfs3::fattr3>> ask_attributes(Node& node, Who who);
+  struct Asked {
+    nfs3::fattr3 attributes;
+    std::uint64_t version;  // of these attributes; kNoVersion if newer ones may be on their way
+  };
+  // Asks the server. An answer that a change of ours or a later call may have overtaken is not
+  // kept: then the result is what came meanwhile, if that is fresh.
+  Task<Outcome<Asked>> ask_attributes(Node& node, Who who);
   // Waits until the server has what programs have written so far.
   static Task<void> wait_until_written(Hold node);
   // Returns errno's value of a refusal. A handle that is stale is of no node any more.
