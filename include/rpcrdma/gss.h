@@ -134,7 +134,7 @@ struct ClientSecurity {
 // Configures the security of a server, see Server::secure().
 struct ServerSecurity {
   Kerberos kerberos{};
-  std::size_t contexts_max = 16'384;  // beyond, the one that was used longest ago goes
+  std::size_t contexts_max = 16'384;  // beyond, the host with most loses its oldest
   std::size_t threads = 4;            // that make contexts, and protect long messages
   // Called, on any thread and several at a time, with the reason why a client gets no context: for
   // the server's log. Any client can cause it, as often as it likes.

@@ -35,21 +35,20 @@ void ContextTable::encode(std::uint64_t handle, std::span<std::byte, kHandleSize
 }
 
 ContextTable::Use ContextTable::add(std::unique_ptr<Context> context, std::string_view peer) {
-  auto made = std::make_unique<Kept>(std::move(context), limits_.window);
+  auto made = std::make_unique<Kept>(std::move(context), limits_.window, host_of(peer));
   made->context.begun_by = peer;
   std::unique_ptr<Kept> gone;
   const std::lock_guard lock(mutex_);
-  // Whoever begins many pushes out contexts of its own.
-  const std::string host = host_of(peer);
-  gone = make_room_of(host);
-  if (gone == nullptr) gone = make_room(making_, limits_.making_max);
+  if (making_.size_of(made->host()) >= limits_.making_per_host) {
+    gone = take_out(static_cast<Kept&>(making_.oldest_of(made->host())));
+  } else {
+    gone = make_room(making_, limits_.making_max);
+  }
   do {
     made->context.handle = draw_();
   } while (!by_handle_.emplace(made->context.handle, made.get()).second);
   Kept& kept = *made.release();
-  making_.push_front(&kept);
-  kept.place = making_.begin();
-  ++begun_by_[host];
+  making_.add(kept);
   return use(kept);
 }
 
@@ -60,8 +59,8 @@ void ContextTable::set_complete(const Use& context) {
   const std::lock_guard lock(mutex_);
   if (kept.is_out || kept.is_complete) return;  // out: there were too many
   gone = make_room(complete_, limits_.contexts_max);
-  complete_.splice(complete_.begin(), making_, kept.place);
-  forget_begun(kept);
+  making_.remove(kept);
+  complete_.add(kept);
   kept.is_complete = true;
   if (lifetime) kept.expires = now_() + *lifetime;
 }
@@ -83,7 +82,7 @@ ContextTable::Use ContextTable::find(Bytes handle) {
     gone = take_out(*kept);
     return {};
   }
-  complete_.splice(complete_.begin(), complete_, kept->place);
+  complete_.use(*kept);
   return use(*kept);
 }
 
@@ -91,7 +90,7 @@ ContextTable::Use ContextTable::find_begun(Bytes handle, std::string_view peer) 
   const std::lock_guard lock(mutex_);
   Kept* const kept = at(handle);
   if (kept == nullptr || kept->is_complete || kept->context.begun_by != peer) return {};
-  making_.splice(making_.begin(), making_, kept->place);
+  making_.use(*kept);
   return use(*kept);
 }
 
@@ -118,28 +117,14 @@ void ContextTable::release(Kept& kept) noexcept {
 
 std::unique_ptr<ContextTable::Kept> ContextTable::take_out(Kept& kept) {
   by_handle_.erase(kept.context.handle);
-  if (!kept.is_complete) forget_begun(kept);
-  order_of(kept).erase(kept.place);
+  order_of(kept).remove(kept);
   kept.is_out = true;
   return std::unique_ptr<Kept>(kept.uses == 0 ? &kept : nullptr);
 }
 
-std::unique_ptr<ContextTable::Kept> ContextTable::make_room(Order& order, std::size_t size_max) {
-  return order.size() < size_max ? nullptr : take_out(*order.back());
-}
-
-std::unique_ptr<ContextTable::Kept> ContextTable::make_room_of(const std::string& host) {
-  const auto begun = begun_by_.find(host);
-  if (begun == begun_by_.end() || begun->second < limits_.making_per_host) return nullptr;
-  const auto oldest = std::find_if(making_.rbegin(), making_.rend(), [&host](const Kept* kept) {
-    return host_of(kept->context.begun_by) == host;
-  });
-  return take_out(**oldest);
-}
-
-void ContextTable::forget_begun(const Kept& kept) {
-  const auto begun = begun_by_.find(host_of(kept.context.begun_by));
-  if (--begun->second == 0) begun_by_.erase(begun);
+std::unique_ptr<ContextTable::Kept> ContextTable::make_room(UseOrder& order, std::size_t size_max) {
+  if (order.size() < size_max) return nullptr;
+  return take_out(static_cast<Kept&>(order.next_to_go()));
 }
 
 }  // namespace rpcrdma::gss

@@ -1,14 +1,13 @@
 // The security contexts of a server, shared by all its connections, transports and threads, since a
 // context belongs to no connection (RFC 2203 §5.2). Clients may disappear without ending theirs.
-// Therefore a context is dropped when it expires, and the least recently used one when there are
-// too many.
+// Therefore a context is dropped when it expires, and one when there are too many: of the host that
+// has most of them, the least recently used one (use_order.h).
 #ifndef RPCRDMA_GSS_CONTEXT_TABLE_H_
 #define RPCRDMA_GSS_CONTEXT_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,6 +19,7 @@
 
 #include "gss/sequence_window.h"
 #include "gss/step_turns.h"
+#include "gss/use_order.h"
 #include "rpcrdma/gss.h"
 #include "rpcrdma/oncrpc.h"
 #include "rpcrdma/types.h"
@@ -114,27 +114,24 @@ class ContextTable {
   std::size_t size() const;
 
  private:
-  using Order = std::list<Kept*>;  // the most recently used first
-  struct Kept {
-    Kept(std::unique_ptr<Context> made, std::uint32_t window) : context(std::move(made), window) {}
+  struct Kept final : UseOrder::Item {
+    Kept(std::unique_ptr<Context> made, std::uint32_t window, std::string host)
+        : Item(std::move(host)), context(std::move(made), window) {}
     ServerContext context;
     // Guarded by the table's mutex.
     std::size_t uses = 0;
     bool is_complete = false;
     bool is_out = false;  // of the table; destroyed with its last Use
     std::optional<Instant> expires{};
-    Order::iterator place{};
   };
 
-  Order& order_of(const Kept& kept) noexcept { return kept.is_complete ? complete_ : making_; }
+  UseOrder& order_of(const Kept& kept) noexcept { return kept.is_complete ? complete_ : making_; }
   Use use(Kept& kept) noexcept;
   void release(Kept& kept) noexcept;
   // Precondition: mutex_ is held. Returns a context without users, for the caller to destroy after
   // unlocking, which may take a while.
   std::unique_ptr<Kept> take_out(Kept& kept);
-  std::unique_ptr<Kept> make_room(Order& order, std::size_t size_max);
-  std::unique_ptr<Kept> make_room_of(const std::string& host);
-  void forget_begun(const Kept& kept);
+  std::unique_ptr<Kept> make_room(UseOrder& order, std::size_t size_max);
   Kept* at(Bytes handle) const;
 
   const Limits limits_;
@@ -143,8 +140,7 @@ class ContextTable {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::unordered_map<std::uint64_t, Kept*> by_handle_;
-  Order complete_, making_;
-  std::unordered_map<std::string, std::size_t> begun_by_;  // how many of making_ each host has
+  UseOrder complete_, making_;
 };
 
 }  // namespace rpcrdma::gss

@@ -54,8 +54,8 @@ class ContextTableTest : public ::testing::Test {
     return bytes;
   }
   // One that is complete.
-  Handle add(std::optional<seconds> lifetime = std::nullopt) {
-    const auto use = table_.add(made(lifetime), kPeer);
+  Handle add(std::optional<seconds> lifetime = std::nullopt, std::string_view peer = kPeer) {
+    const auto use = table_.add(made(lifetime), peer);
     table_.set_complete(use);
     return handle(use->handle);
   }
@@ -160,6 +160,22 @@ TEST_F(ContextTableTest, ForgetsTheOneThatWasUsedLongestAgo) {
   EXPECT_FALSE(table_.find(second));
   for (const Handle& each : {first, third, fourth}) EXPECT_TRUE(table_.find(each));
   EXPECT_EQ(table_.size(), 3U);
+}
+
+TEST_F(ContextTableTest, HostThatCompletesManyLosesItsOwnAndNotThoseOfOthers) {
+  const Handle quiet = add(std::nullopt, "192.0.2.2:700");
+  for (int i = 0; i < 50; ++i) add(std::nullopt, i % 2 == 0 ? kPeer : "192.0.2.1:701");
+  EXPECT_TRUE(table_.find(quiet)) << "it was used longest ago, but its host has no other";
+  EXPECT_EQ(table_.size(), 3U);
+}
+
+TEST_F(ContextTableTest, HostThatBeginsManyTakesNoneOfAnotherWhereTheTableIsFull) {
+  ContextTable table(
+      {.making_max = 4, .making_per_host = 4}, [this] { return next_++; }, [this] { return now_; });
+  const Handle quiet = handle(table.add(made(), "192.0.2.2:700")->handle);
+  for (int i = 0; i < 50; ++i) (void)table.add(made(), kPeer);
+  EXPECT_EQ(table.size(), 4U);
+  EXPECT_TRUE(table.find_begun(quiet, "192.0.2.2:700"));
 }
 
 // Whoever begins and does not go on holds up nobody whose context is complete.
