@@ -55,14 +55,18 @@ DuplicateCalls::Next DuplicateCalls::begin(IncomingCall& call, std::string_view 
     case ReplyCache::Found::kInProgress:
       break;
   }
-  call.duplicate_of_ = std::move(key);
+  call.duplicate_of_ = {std::move(key), begun.watch};
   return Next::kWait;
 }
 
 DuplicateCalls::Next DuplicateCalls::retry(IncomingCall& call) {
-  ReplyCache::Key key = *call.duplicate_of_;
-  const auto [found, reply] = cache_.begin(key);
-  if (found == ReplyCache::Found::kInProgress) return Next::kWait;
+  if (!call.duplicate_of_->watch.may_have_ended()) return Next::kWait;
+  ReplyCache::Key key = call.duplicate_of_->key;
+  const auto [found, reply, watch] = cache_.begin(key);
+  if (found == ReplyCache::Found::kInProgress) {
+    call.duplicate_of_->watch = watch;
+    return Next::kWait;
+  }
   call.duplicate_of_.reset();
   if (found == ReplyCache::Found::kDone) return replay(call, reply);
   // The first one failed, or its reply was too large to be kept.

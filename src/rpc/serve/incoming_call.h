@@ -161,13 +161,17 @@ class IncomingCall : public CallContext {
   bool admit_whole(const oncrpc::ServiceRegistry& registry, Bytes message);
 
   Serving& serving_;
-  bool is_unanswered_ = false;                   // admitted, and neither answered nor refused
-  Service* service_ = nullptr;                   // that is to execute it; null: not accepted yet
-  std::size_t header_size_ = 0;                  // bytes of its message before the arguments
-  VersionRange versions_{};                      // with PROG_MISMATCH
-  std::vector<std::byte> kept_header_;           // keep_header(); empty: nothing is kept
-  std::optional<ReplyCache::Key> cache_key_;     // its reply is to be remembered
-  std::optional<ReplyCache::Key> duplicate_of_;  // waits for the end of the same call
+  bool is_unanswered_ = false;                // admitted, and neither answered nor refused
+  Service* service_ = nullptr;                // that is to execute it; null: not accepted yet
+  std::size_t header_size_ = 0;               // bytes of its message before the arguments
+  VersionRange versions_{};                   // with PROG_MISMATCH
+  std::vector<std::byte> kept_header_;        // keep_header(); empty: nothing is kept
+  std::optional<ReplyCache::Key> cache_key_;  // its reply is to be remembered
+  struct WaitsFor {
+    ReplyCache::Key key;
+    ReplyCache::Watch watch;
+  };
+  std::optional<WaitsFor> duplicate_of_;  // waits for the end of the same call
   Step step_;
 };
 

@@ -69,11 +69,13 @@ void PeerTable::wait_for(Event event, Peer& peer) {
 
 void PeerTable::handle_event(Event event) {
   const auto number = static_cast<std::size_t>(event);
-  for (Peer* peer : waiting_[number]) {
+  std::erase_if(waiting_[number], [&](Peer* peer) {
+    // A turn costs more than a look.
+    if (event == Event::kCallEnd && peer->serving_.waits_for_other_duplicates()) return false;
     peer->is_waiting_[number] = false;
     want_turn(*peer);
-  }
-  waiting_[number].clear();
+    return true;
+  });
 }
 
 bool PeerTable::awaits_steps() const noexcept {

@@ -108,7 +108,7 @@ class PeerTable {
   Deadline next_deadline() const noexcept { return deadlines_.first(); }
 
   // Lets the peer wait for an event. handle_event() gives a turn to each that waits, in the order
-  // in which they began to.
+  // in which they began to; with kCallEnd to each one of whose calls may have ended.
   void wait_for(Event event, Peer& peer);
   bool anybody_waits_for(Event event) const noexcept { return !waiting(event).empty(); }
   void handle_event(Event event);

@@ -151,9 +151,19 @@ TEST_F(PeerTableTest, EventGivesTurnsToThoseThatWaitForIt) {
   EXPECT_EQ(round(), "c");
 }
 
-TEST_F(PeerTableTest, PeerThatWaitsForACallIsListedBehindItsTurn) {
-  cache_.begin(
-      {"10.0.0.1", {4711, 1, 1}, Xid{5}, ReplyCache::checksum({}, 0), ReplyCache::checksum({}, 0)});
+// A peer can have many duplicates of a call that takes long: nobody looks them up, or has a turn
+// for them, whenever another call ends.
+TEST_F(PeerTableTest, PeerThatWaitsForACallHasATurnWhenThatOneEnds) {
+  const auto key_of = [](std::uint32_t xid) {
+    return ReplyCache::Key{"10.0.0.1",
+                           {4711, 1, 1},
+                           Xid{xid},
+                           ReplyCache::checksum({}, 0),
+                           ReplyCache::checksum({}, 0)};
+  };
+  const ReplyCache::Key slow = key_of(5), other = key_of(6);
+  cache_.begin(slow);
+  cache_.begin(other);
   class OnceService final : public Service {
     const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
       static constexpr ProcedureTraits kTraits{.number = 1, .is_idempotent = false};
@@ -167,6 +177,14 @@ TEST_F(PeerTableTest, PeerThatWaitsForACallIsListedBehindItsTurn) {
   ASSERT_TRUE(carrier_.serving.waits_for_a_duplicate());
   round();
   EXPECT_TRUE(table_.anybody_waits_for(Event::kCallEnd));
+  cache_.begin(other);
+  cache_.finish(other, {});
+  table_.handle_event(Event::kCallEnd);
+  EXPECT_EQ(round(), "");
+  EXPECT_TRUE(table_.anybody_waits_for(Event::kCallEnd));
+  cache_.finish(slow, {});
+  table_.handle_event(Event::kCallEnd);
+  EXPECT_EQ(round(), "a");
 }
 
 TEST_F(PeerTableTest, FinishedPeerGoesAndWaitsForNothing) {

@@ -88,11 +88,11 @@ std::size_t ReplyCache::size_of(const Reply& reply) noexcept {
 ReplyCache::Begun ReplyCache::begin(const Key& key) {
   const std::lock_guard lock(mutex_);
   const auto [at, made] = entries_.try_emplace(key);
-  if (made) return {Found::kNew, {}};
+  if (made) return {Found::kNew};
   Entry& entry = at->second;
   if (entry.done) return {Found::kDone, entry.reply};
   entry.is_wanted = true;
-  return {Found::kInProgress, {}};
+  return {Found::kInProgress, {}, Watch(ends_of(key))};
 }
 
 void ReplyCache::finish(const Key& key, Reply&& reply) {
@@ -113,7 +113,7 @@ void ReplyCache::finish(const Key& key, Reply&& reply) {
     settle(host);
     bytes_ += size;
     ++finished_;
-    if (is_wanted) ++ends_;
+    if (is_wanted) note_end(key);
   }
   if (is_wanted && wake_) wake_();
 }
@@ -127,7 +127,7 @@ void ReplyCache::forget(const Key& key) {
       is_wanted = at->second.is_wanted;
       entries_.erase(at);
     }
-    if (is_wanted) ++ends_;
+    if (is_wanted) note_end(key);
   }
   if (is_wanted && wake_) wake_();
 }

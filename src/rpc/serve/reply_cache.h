@@ -72,9 +72,22 @@ class ReplyCache {
     kInProgress,  // ask again later
     kDone,
   };
+  // Says without a lock whether a call that is in progress may have ended: then ask begin() again.
+  // A peer can make many calls wait for one that takes long, and have others end meanwhile.
+  class Watch {
+   public:
+    Watch() = default;
+    explicit Watch(const std::atomic<std::uint32_t>& ends) noexcept : ends_(&ends), seen_(ends) {}
+    bool may_have_ended() const noexcept { return *ends_ != seen_; }
+
+   private:
+    const std::atomic<std::uint32_t>* ends_ = nullptr;
+    std::uint32_t seen_ = 0;
+  };
   struct Begun {
     Found found;
-    Reply reply;  // a copy, where it is done: another thread may push it out
+    Reply reply{};  // a copy, where it is done: another thread may push it out
+    Watch watch{};  // where it is in progress
   };
 
   ReplyCache(std::size_t entries_max, std::size_t bytes_max) noexcept
@@ -88,8 +101,8 @@ class ReplyCache {
   // and drops older ones for others.
   void finish(const Key& key, Reply&& reply);
   void forget(const Key& key);
-  // Counts the ends of calls that were said to be in progress: when it has changed, ask begin()
-  // again. Not those of all calls, since those that wait are looked up again at each.
+  // Counts the ends of calls that were said to be in progress. Not those of all calls, since those
+  // that wait are looked at again at each.
   std::uint64_t ends() const noexcept { return ends_; }
 
   // Remember Calls that are not executed again because the peer refused access to their chunks. See
@@ -139,7 +152,15 @@ class ReplyCache {
       return a->share != b->share ? a->share < b->share : a->name < b->name;
     }
   };
+  static constexpr std::size_t kWatched = 1024;
   static std::size_t size_of(const Reply& reply) noexcept;
+  std::atomic<std::uint32_t>& ends_of(const Key& key) noexcept {
+    return ends_of_[Hash{}(key) % kWatched];
+  }
+  void note_end(const Key& key) noexcept {
+    ++ends_;
+    ++ends_of(key);
+  }
   double share_of(std::size_t replies, std::size_t bytes) const noexcept {
     return static_cast<double>(replies) / static_cast<double>(entries_max_) +
            static_cast<double>(bytes) / static_cast<double>(bytes_max_);
@@ -153,6 +174,8 @@ class ReplyCache {
   const std::size_t entries_max_, bytes_max_;
   std::function<void()> wake_;
   std::atomic<std::uint64_t> ends_ = 0;
+  std::array<std::atomic<std::uint32_t>, kWatched>
+      ends_of_{};  // by the hash of the key; they change under mutex_
   std::atomic<Instant::rep> refused_until_ = Instant::min().time_since_epoch().count();
   mutable std::mutex mutex_;  // of all below
   std::unordered_map<Key, Entry, Hash> entries_;

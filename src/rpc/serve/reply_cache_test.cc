@@ -106,6 +106,19 @@ TEST(ReplyCache, CountsTheEndsOfCallsThatOthersWaitForAlone) {
   EXPECT_EQ(woken, 2);
 }
 
+TEST(ReplyCache, SaysOfACallInProgressThatItMayHaveEndedWhenItHas) {
+  ReplyCache cache(10, 10'000);
+  cache.begin(key(1));
+  cache.begin(key(2));
+  const ReplyCache::Watch first = cache.begin(key(1)).watch, second = cache.begin(key(2)).watch;
+  EXPECT_FALSE(first.may_have_ended());
+  cache.finish(key(1), {});
+  EXPECT_TRUE(first.may_have_ended());
+  EXPECT_FALSE(second.may_have_ended()) << "another call has ended";
+  cache.forget(key(2));
+  EXPECT_TRUE(second.may_have_ended());
+}
+
 TEST(ReplyCache, EachPartOfTheKeyTellsRequestsApart) {
   ReplyCache cache(100, 1U << 20U);
   auto other = key(1);

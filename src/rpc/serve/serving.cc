@@ -1,5 +1,6 @@
 #include "rpc/serve/serving.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -171,6 +172,12 @@ bool Serving::retry_duplicates() {
     }
   }
   return moved;
+}
+
+bool Serving::waits_for_other_duplicates() const noexcept {
+  return !waiting_.empty() && std::ranges::none_of(waiting_, [](const IncomingCall* call) {
+    return call->duplicate_of_->watch.may_have_ended();
+  });
 }
 
 void Serving::handle_next(IncomingCall& call, Next next) {

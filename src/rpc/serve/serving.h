@@ -75,6 +75,8 @@ class Serving {
   // went on.
   bool retry_duplicates();
   bool waits_for_a_duplicate() const noexcept { return !waiting_.empty(); }
+  // Returns whether it waits, and only for calls that have not ended yet.
+  bool waits_for_other_duplicates() const noexcept;
 
   ReplyCarrier& carrier() const noexcept { return carrier_; }
   Mailbox& mailbox() const noexcept { return mailbox_; }
