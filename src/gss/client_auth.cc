@@ -236,14 +236,16 @@ StepEnd ClientGss::refused(CallSeal& call, AuthStep& step) {
   State& state = state_of(call);
   if (call.denied && call.failure) call.failure->cause += advice(*call.denied);
   if (call.is_control) {
-    if (call.denied) making_->failure = call.failure;
-    // A server that was started again does not know what it has begun.
+    // A server that was started again, or that this client has reached by another connection, does
+    // not know what was begun.
     const bool is_lost =
         call.denied == AuthStatus::kGssCredentialProblem && !making_->handle.empty();
     if (making_->is_renewal || (is_lost && state.renewals < kRenewalsMax)) {
       ++state.renewals;
       end_making();
       call.again = true;
+    } else if (call.denied && !is_lost) {
+      making_->failure = call.failure;  // of all that wait; else one of them makes the next one
     }
     return StepEnd::kDone;
   }

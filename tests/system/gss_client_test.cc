@@ -385,6 +385,31 @@ TEST_P(GssClient, ServerThatDeniesContextsIsReported) {
   expect_echo();
 }
 
+// A connection was lost while a context was made, and the server does not go on with it over the
+// next one: seed 3 444 369 of the simulation.
+TEST_P(GssClient, CallsThatWaitForAContextThatWasLostGetTheNextOne) {
+  for (const int losses : {1, 2, 3}) {
+    start(gss::Service::kIntegrity, {.exchanges = 2});
+    int times = losses;
+    server_auth_->at_accept = [&](CallAcceptance& call) {
+      if (control_of(call) != gss::Control::kContinueInit || times-- <= 0) return;
+      call.status = AuthStatus::kGssCredentialProblem;
+    };
+    std::vector<std::unique_ptr<Outcome>> calls;
+    for (int i = 0; i < 4; ++i) calls.push_back(begin_echo(100));
+    std::size_t failed = 0;
+    for (const auto& call : calls) {
+      ASSERT_TRUE(run_until([&] { return call->is_done; }));
+      if (call->error) ++failed;
+    }
+    // The call that makes contexts does so three times; another one goes on.
+    EXPECT_EQ(failed, losses < 3 ? 0U : 1U) << losses;
+    EXPECT_EQ(service_.calls, calls.size() - failed);
+    EXPECT_EQ(mechanism_->initiated, losses + 1);
+    service_.calls = 0;
+  }
+}
+
 // Somebody who has no key answers in the server's place.
 TEST_P(GssClient, ServerThatCannotProveItselfIsRefused) {
   start(gss::Service::kNone);
