@@ -385,7 +385,7 @@ bool Simulation::start_call(ClientActor& actor, CallScript script, bool blocking
               asked.results.size());
   if (trace_.verbose()) trace_.remark(describe(asked));
   // Before: start() may run callbacks.
-  record.started(world_.now(), actor.options.call_timeout);
+  record.started(world_.now(), actor.options.call_timeout, actor.node->connections_made());
   ++actor.slots;
   totals_.add(Count::kCalls);
   if (blocking) {
@@ -435,8 +435,13 @@ void Simulation::judge(CallRecord& record, const Error& error) {
                                                other->deadline() <= world_.now();
                                       }) ||
                   backward_gives_up(record.client());
-  const Circumstances circumstances{plan_,        actor.options, servers_[actor.server]->options,
-                                    actor.closed, actor.gave_up, world_.now() >= record.deadline()};
+  const Circumstances circumstances{plan_,
+                                    actor.options,
+                                    servers_[actor.server]->options,
+                                    actor.closed,
+                                    actor.gave_up,
+                                    world_.now() >= record.deadline(),
+                                    actor.node->connections_made() - record.connections_before()};
   // A hostile server answers with any error, but has no part in these two.
   if (actor.is_misled && error.code != Errc::kTimedOut && error.code != Errc::kCanceled) return;
   auto wrong = judge_failure(record.script(), circumstances, error.code);

@@ -61,7 +61,7 @@ void Simulation::start_backward(Caller& caller) {
       BackwardRecord{CallRecord(std::move(script), caller.client), &caller, false, has_chunks}));
   BackwardRecord& record = *backward_records_.back();
   record.record.encode(*call);
-  record.record.started(world_.now(), std::chrono::seconds(60));
+  record.record.started(world_.now(), std::chrono::seconds(60), 0);
   trace_.note(world_, "backward call {} to client {}", record.record.script().id, caller.client);
   totals_.add(Count::kBackward);
   auto* self = this;

@@ -57,7 +57,8 @@ void CallRecord::encode(Call& call) {
   call.expect_results(script_.results_size_max);
 }
 
-void CallRecord::started(Instant now, std::chrono::nanoseconds timeout) {
+void CallRecord::started(Instant now, std::chrono::nanoseconds timeout, std::uint32_t connections) {
+  connections_before_ = connections;
   began_ = now;
   started_ = true;
   deadline_ = now + script_.timeout.value_or(timeout);

@@ -21,10 +21,12 @@ class CallRecord {
 
   // Writes the arguments and names the places.
   void encode(Call& call);
-  void started(Instant now, std::chrono::nanoseconds timeout);
+  // `connections`: how many its client has made so far.
+  void started(Instant now, std::chrono::nanoseconds timeout, std::uint32_t connections);
   bool in_flight() const noexcept { return started_ && ends_ == 0; }
   Instant began() const noexcept { return began_; }
   Instant deadline() const noexcept { return deadline_; }
+  std::uint32_t connections_before() const noexcept { return connections_before_; }
   const CallScript& script() const noexcept { return script_; }
   std::size_t client() const noexcept { return client_; }
 
@@ -58,6 +60,7 @@ class CallRecord {
   std::size_t client_;
   std::vector<GuardedBlock> arguments_, places_;
   Instant began_{}, deadline_{};
+  std::uint32_t connections_before_ = 0;
   bool started_ = false;
   bool retired_ = false;
   int ends_ = 0;

@@ -170,7 +170,7 @@ TEST(Judge, AllowsAnErrorOnlyWithAReason) {
   const ClientOptions client;
   const ServerOptions server;
   CallScript script = plain_script(1);
-  Circumstances at{plan, client, server, false, false, false};
+  Circumstances at{plan, client, server, false, false, false, 0};
   for (int code = 0; code <= static_cast<int>(Errc::kUnsupported); ++code) {
     EXPECT_TRUE(judge_failure(script, at, static_cast<Errc>(code)))
         << to_string(static_cast<Errc>(code));
@@ -184,6 +184,24 @@ TEST(Judge, AllowsAnErrorOnlyWithAReason) {
   EXPECT_FALSE(judge_success(script));
   script.answer = Answer::kSystemErr;
   EXPECT_TRUE(judge_success(script));
+}
+
+// Seeds 401 844 and 3 444 369: however the connections ended, a context whose making they cut off
+// is denied on the next one.
+TEST(Judge, AllowsADenialBehindThreeConnectionsOfOneCallAndNotBehindTwo) {
+  Plan plan{};
+  plan.security.is_used = true;
+  plan.security.contexts_max = 64;
+  plan.reconnects = true;
+  const ClientOptions client;
+  const ServerOptions server;
+  const CallScript script = plain_script(1);
+  Circumstances at{plan, client, server, false, false, false, 2};
+  EXPECT_TRUE(judge_failure(script, at, Errc::kDenied));
+  at.connections_made = 3;
+  EXPECT_FALSE(judge_failure(script, at, Errc::kDenied));
+  plan.reconnects = false;
+  EXPECT_TRUE(judge_failure(script, at, Errc::kDenied));
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ std::optional<rdma::LinkEvent> MonitoredQueuePair::poll_link() {
   switch (*event) {
     case rdma::LinkEvent::kConnected:
       totals.add(Count::kConnections);
-      if (std::exchange(node_.was_connected_, true)) totals.add(Count::kReconnections);
+      if (node_.connections_made_++ > 0) totals.add(Count::kReconnections);
       node_.connected_to_ = node_.connecting_to_;
       node_.link_cause_.reset();
       break;

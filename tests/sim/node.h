@@ -121,6 +121,7 @@ class Node final : public rdma::Provider {
   std::string_view link_cause() const { return link_cause_->operation; }
   // The address of its last connection; empty: there was none.
   const std::string& connected_to() const noexcept { return connected_to_; }
+  std::uint32_t connections_made() const noexcept { return connections_made_; }
 
   bool busy = false;  // its actor is on the stack
 
@@ -136,7 +137,7 @@ class Node final : public rdma::Provider {
   std::string listen_address_;
   std::optional<Instant> timer_;
   bool woken_ = false;
-  bool was_connected_ = false;  // the client, at some time
+  std::uint32_t connections_made_ = 0;
   std::string connecting_to_, connected_to_;
   // Why the connection of a client was refused or ended, as it knows; until it has another one.
   std::optional<rdma::Error> link_cause_;

@@ -273,10 +273,10 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
     case Errc::kUnknownHost:
       break;
     case Errc::kDenied:
-      // A context whose making is cut off with its connection is begun anew only so often for a
-      // call.
+      // A context whose making is cut off with its connection is denied on the next one, and a call
+      // begins it anew twice.
       may = at.plan.security.may_deny() ||
-            (at.plan.security.is_used && at.plan.reconnects && at.plan.world.disconnect_every != 0);
+            (at.plan.security.is_used && at.plan.reconnects && at.connections_made > 2);
       break;
     case Errc::kSecurity:
       may = at.plan.security.is_used && at.plan.security.loses_tickets;

@@ -88,6 +88,7 @@ struct Circumstances {
   // A call of this client gave up: a late reply that writes into its memory ends the connection.
   bool client_gave_up;
   bool deadline_passed;
+  std::uint32_t connections_made;  // by this client since the call began
 };
 // Why a call must not end with this error; nullopt: it may.
 std::optional<std::string> judge_failure(const CallScript& script, const Circumstances& at,
