@@ -8,12 +8,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <new>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "tools/command.h"
+#include "tools/http_ages.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -22,6 +27,8 @@ constexpr unsigned kConnectionsMax = 64;        // each has a thread
 constexpr unsigned kConnectionsOfAHostMax = 8;  // one that says nothing holds up no other
 constexpr unsigned kIdle_s = 5;
 constexpr std::size_t kMemory = 8U << 10U;  // bytes, of one connection and all that it has sent
+// A connection lasts no longer, since its idle time begins anew with each byte.
+constexpr std::chrono::seconds kTimeMax{15};
 
 MHD_Result answer(MHD_Connection* connection, unsigned status, std::string text,
                   const char* content_type = "text/plain; charset=utf-8") {
@@ -81,6 +88,7 @@ class Daemon final : public HttpPages {
                                MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
                                kConnectionsMax, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
                                kConnectionsOfAHostMax, MHD_OPTION_CONNECTION_TIMEOUT, kIdle_s,
+                               MHD_OPTION_NOTIFY_CONNECTION, &Daemon::note, this,
                                MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMemory, MHD_OPTION_END);
     if (daemon_ == nullptr) {
       ::close(socket);
@@ -96,6 +104,24 @@ class Daemon final : public HttpPages {
   Daemon& operator=(const Daemon&) = delete;
 
  private:
+  static void note(void* self, MHD_Connection* connection, void** state,
+                   MHD_ConnectionNotificationCode what) noexcept {
+    HttpAges& ages = static_cast<Daemon*>(self)->ages_;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+      const std::unique_ptr<HttpAges::Handle> handle(static_cast<HttpAges::Handle*>(*state));
+      if (handle) ages.end(*handle);
+      return;
+    }
+    const MHD_ConnectionInfo* const info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info == nullptr) return;
+    try {
+      *state = std::make_unique<HttpAges::Handle>(ages.begin(info->connect_fd)).release();
+    } catch (const std::bad_alloc&) {
+      (void)::shutdown(info->connect_fd, SHUT_RDWR);
+    }
+  }
+
   // An exception must not pass through a library in C, nor end the server.
   static MHD_Result handle(void* self, MHD_Connection* connection, const char* path,
                            const char* method, const char* /*version*/, const char* /*data*/,
@@ -119,13 +145,16 @@ class Daemon final : public HttpPages {
   }
 
   const std::vector<Page> pages_;
+  HttpAges ages_{kTimeMax};
   MHD_Daemon* daemon_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<HttpPages> HttpPages::open(const Place& place, std::vector<Page> pages) {
+std::unique_ptr<HttpPages> HttpPages::open(const Place& place, std::vector<Page> pages) try {
   return std::make_unique<Daemon>(place, std::move(pages));
+} catch (const std::system_error& error) {
+  fail(kFailed, fmt::format("cannot begin with HTTP: {}", error.what()));
 }
 
 }  // namespace rpcrdma::tools
