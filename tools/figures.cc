@@ -1,6 +1,7 @@
 #include "tools/figures.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -108,6 +109,10 @@ double Figures::sum(std::string_view name) const {
   return sum;
 }
 
+Figures Figures::before(const Figures& now) const {
+  return now.sum("uptime_seconds") < sum("uptime_seconds") ? Figures() : *this;
+}
+
 const Figure* Figures::first(std::string_view name) const {
   const auto found = std::ranges::find(all_, name, &Figure::name);
   return found == all_.end() ? nullptr : &*found;
@@ -126,17 +131,27 @@ Spread Figures::spread(std::string_view name, const std::string& label,
 
 namespace {
 
+// "/mnt/" as completion writes it is "/mnt".
+std::string without_slash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 // Returns the socket of the mount of a process, or at a directory; empty: there is none. It does
 // not look at the directory, which may belong to a server that is gone.
 std::string mount_socket_of(const std::string& name) {
-  const std::string directory = std::filesystem::absolute(name).lexically_normal();
+  const std::string directory = without_slash(std::filesystem::absolute(name).lexically_normal());
   for (const std::string& path : all_mount_sockets()) {
     if (path.ends_with("/" + name + kMountSocket)) return path;
     if (is_number(name) || name.ends_with(".sock")) continue;
     try {
-      const Figures figures(read_stat_socket(path));
+      const std::string text = read_stat_socket(path);
+      if (text.empty()) continue;  // it is ending
+      const Figures figures(text);
       const Figure* const info = figures.first("mount_info");
-      if (info != nullptr && info->label("directory") == directory) return path;
+      if (info != nullptr && without_slash(std::string(info->label("directory"))) == directory) {
+        return path;
+      }
     } catch (const std::system_error&) {
       continue;  // its process is gone
     }
@@ -181,9 +196,16 @@ std::string stat_socket_of(const std::string& server) {
 }
 
 Figures Figures::of(const std::string& server) {
+  return *of(server, -1);
+}
+
+std::optional<Figures> Figures::of(const std::string& server, int stop) {
   const std::string path = stat_socket_of(server);
   try {
-    return Figures(read_stat_socket(path));
+    const std::string text = read_stat_socket(path, stop);
+    pollfd entry{stop, POLLIN, 0};
+    if (stop >= 0 && ::poll(&entry, 1, 0) > 0) return std::nullopt;
+    return Figures(text);
   } catch (const std::system_error& error) {
     const int code = error.code().value();
     const char* const remedy = code == EACCES         ? "; only the server's user and root may ask"

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,17 +45,23 @@ class Figures {
   // Asks a server. `server`: the id of its process, a path, or empty, if there is only one. Ends
   // the command if there is none, or several.
   static Figures of(const std::string& server);
+  // Does the same until this descriptor becomes readable; nullopt then.
+  static std::optional<Figures> of(const std::string& server, int stop);
 
   const std::vector<Figure>& all() const noexcept { return all_; }
   // Returns the sum of all figures of this name; 0: there are none.
   double sum(std::string_view name) const;
   // Returns the first figure of this name; null: there is none.
   const Figure* first(std::string_view name) const;
+  // Returns these figures where their server has run all the time since; else, as it has begun
+  // anew, none.
+  Figures before(const Figures& now) const;
   // Adds up the histogram of this name over all figures with this label; an empty label: over all.
   Spread spread(std::string_view name, const std::string& label = {},
                 std::string_view value = {}) const;
 
  private:
+  Figures() = default;
   std::vector<Figure> all_;
 };
 

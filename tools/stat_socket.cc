@@ -271,11 +271,18 @@ int connect_stat_socket(const std::string& path) {
   return socket;
 }
 
-std::string read_stat_socket(const std::string& path) {
+std::string read_stat_socket(const std::string& path, int stop) {
   const int socket = connect_stat_socket(path);
   std::string text;
   std::array<char, 65536> buffer;
   while (true) {
+    // A server that was stopped says nothing; recv() knows for how long that is borne.
+    std::array<pollfd, 2> entries{{{socket, POLLIN, 0}, {stop, POLLIN, 0}}};
+    if (stop >= 0 && ::poll(entries.data(), entries.size(), kServerPatience_s * 1000) > 0 &&
+        entries[1].revents != 0) {
+      ::close(socket);
+      return text;
+    }
     const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), 0);
     if (size > 0) {
       text.append(buffer.data(), static_cast<std::size_t>(size));

@@ -67,8 +67,9 @@ std::vector<std::string> all_stat_sockets();
 
 // Connects. Throws std::system_error.
 int connect_stat_socket(const std::string& path);
-// Connects, and reads all that the server says. Throws std::system_error.
-std::string read_stat_socket(const std::string& path);
+// Connects, and reads all that the server says, or, if this descriptor becomes readable meanwhile,
+// a part of it. Throws std::system_error.
+std::string read_stat_socket(const std::string& path, int stop = -1);
 
 }  // namespace rpcrdma::tools
 

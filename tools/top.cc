@@ -1,6 +1,7 @@
 // `rpcrdma top`: a server and its connections, live.
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -253,6 +254,12 @@ Json json_of(const Reading& before, const Reading& now, const std::string& sort)
   return {{"server", all}, {"connections", connections}};
 }
 
+termios at_first{};  // of the terminal, for give_back()
+extern "C" void give_back(int number) {
+  (void)::tcsetattr(STDIN_FILENO, TCSANOW, &at_first);
+  (void)::raise(number);
+}
+
 // The terminal while keys are read one by one; it is as it was afterwards.
 class RawKeys {
  public:
@@ -261,6 +268,12 @@ class RawKeys {
     stopped_.wait_for_it();
     if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
     is_raw_ = true;
+    at_first = before_;
+    // A signal that ends the program, a second Ctrl-C for one, gives the terminal back as well.
+    struct sigaction action {};
+    action.sa_handler = give_back;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    (void)::sigaction(SIGQUIT, &action, nullptr);
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     (void)::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
@@ -271,6 +284,8 @@ class RawKeys {
   RawKeys(const RawKeys&) = delete;
   RawKeys& operator=(const RawKeys&) = delete;
 
+  // A descriptor that becomes readable with Ctrl-C.
+  int stopped() const noexcept { return stopped_.descriptor(); }
   // Waits for a key; '\0': none has come.
   char wait(double seconds) const {
     std::array<pollfd, 2> entries{
@@ -297,13 +312,18 @@ std::size_t terminal_lines() {
 // Goes on until 'q', Ctrl-C, or the end of the server.
 void show(TopSettings& settings) {
   const RawKeys keys;
-  Reading before{Figures::of(settings.server)};
+  std::optional<Figures> first = Figures::of(settings.server, keys.stopped());
+  if (!first) return;
+  Reading before{std::move(*first)};
   for (char key = keys.wait(std::min(settings.interval_s, 0.3)); key != 'q';
        key = keys.wait(settings.interval_s)) {
     for (const Column& each : kColumns) {
       if (each.key == key) settings.sort = each.name;
     }
-    Reading now{Figures::of(settings.server)};
+    std::optional<Figures> next = Figures::of(settings.server, keys.stopped());
+    if (!next) break;
+    Reading now{std::move(*next)};
+    before.figures = before.figures.before(now.figures);
     fmt::print("\033[H\033[J{}\033[K\nsorted by {}; keys:",
                table(before, now, settings.sort, terminal_lines() - 2), settings.sort);
     for (const Column& each : kColumns) fmt::print(" {} {}", each.key, each.name);
@@ -323,9 +343,10 @@ void top(TopSettings& settings) {
   }
   settings.server = stat_socket_of(settings.server);  // the same one, whatever others begin
   if (is_live) return show(settings);
-  const Reading before{Figures::of(settings.server)};
+  Reading before{Figures::of(settings.server)};
   (void)::poll(nullptr, 0, static_cast<int>(settings.interval_s * 1e3));
   const Reading now{Figures::of(settings.server)};
+  before.figures = before.figures.before(now.figures);
   constexpr std::size_t kNoLimit = 1U << 20U;
   if (settings.json) return print_json(json_of(before, now, settings.sort));
   fmt::print("{}", table(before, now, settings.sort, kNoLimit));

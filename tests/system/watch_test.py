@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 import unittest
 import urllib.error
 import urllib.parse
@@ -31,6 +32,42 @@ def samples(text):
         name, labels, value = SAMPLE.match(line).groups()
         found.append((name, dict(LABEL.findall(labels or "")), float(value)))
     return found
+
+
+FIGURES = 'rpcrdma_uptime_seconds {uptime}\nrpcrdma_calls_total{{program="1"}} {calls}\n'
+
+
+class StatServer:
+    """A server's socket that gives one of these texts to each that asks, in turn; None: it says nothing for ever."""
+    def __init__(self, path, texts):
+        self.path, self.texts, self.is_silent = str(path), texts, threading.Event()
+
+    def __enter__(self):
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+        return self
+
+    def serve(self):
+        kept = []
+        for text in self.texts:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            kept.append(client)  # those that hear nothing wait on
+            if text is None:
+                self.is_silent.set()
+                continue
+            client.sendall(text.encode())
+            client.close()
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
 
 
 class WatchFixture(WatchedFixture):
@@ -380,6 +417,39 @@ class TopTest(WatchFixture):
             self.assertEqual((top.returncode, errors), (0, ""))
             after = subprocess.run(["stty", "-a"], stdin=slave, capture_output=True, text=True, check=True).stdout
             self.assertRegex(after, r" icanon(.|\n)* echo ")
+
+    def test_signals_end_the_live_table_of_a_server_that_says_nothing(self):
+        for number, status in ((signal.SIGINT, 0), (signal.SIGQUIT, -signal.SIGQUIT)):
+            with StatServer(self.root / f"{number}.sock", [FIGURES.format(uptime=1, calls=1), None]) as silent:
+                master, slave = os.openpty()
+                self.addCleanup(os.close, master)
+                self.addCleanup(os.close, slave)
+                top = subprocess.Popen([COMMAND, "top", silent.path, "--interval", "0.05"], stdin=slave, stdout=slave,
+                                       stderr=subprocess.PIPE, text=True)
+                silent.is_silent.wait(BOUND_S)
+                top.send_signal(number)
+                # Less than the time for which top bears a server that says nothing.
+                errors = top.communicate(timeout=6)[1]
+                self.assertEqual((top.returncode, errors), (status, ""))
+                after = subprocess.run(["stty", "-a"], stdin=slave, capture_output=True, text=True, check=True).stdout
+                self.assertRegex(after, r" icanon(.|\n)* echo ")
+
+    def test_server_that_was_started_anew_is_counted_from_its_start(self):
+        readings = [FIGURES.format(uptime=100, calls=5_000_000), FIGURES.format(uptime=1, calls=10)]
+        with StatServer(self.root / "anew.sock", readings) as server:
+            top = json.loads(run("top", server.path, "--json", "--interval", "0.05").stdout)
+        self.assertGreater(top["server"]["calls_per_s"], 0)
+        self.assertLess(top["server"]["calls_per_s"], 1000)
+
+    def test_finds_a_mount_by_its_directory_however_that_is_written_and_whatever_others_say(self):
+        folder = self.root / "rpcrdma"
+        folder.mkdir()
+        figures = 'rpcrdma_mount_info{directory="/mnt/of the test"} 1\n'
+        with StatServer(folder / "0.mount.sock", [""] * 9), StatServer(folder / "1.mount.sock", [figures] * 9):
+            for name in ("/mnt/of the test", "/mnt/of the test/", "/mnt/../mnt/of the test"):
+                shown = run("top", name, "--once", "--interval", "0.05", 
+                            env={**os.environ, "XDG_RUNTIME_DIR": str(self.root)})
+                self.assertEqual((shown.returncode, shown.stderr), (0, ""), name)
 
 
 class CallLogTest(WatchFixture):
