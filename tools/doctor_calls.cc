@@ -19,6 +19,11 @@ bool has_closed(const Error& error) {
   return error.code == Errc::kRefused && error.cause.find("closed") != std::string::npos;
 }
 
+// Something answers, in no words of MPA (siwarp's set-up).
+bool speaks_otherwise(const Error& error) {
+  return error.cause.find("does not speak MPA") != std::string::npos;
+}
+
 // A rejection in the set-up of MPA. RDMA devices do not tell it from a port without a server.
 bool was_rejected(const Error& error) {
   return error.code == Errc::kRefused && error.cause.find("rejected") != std::string::npos;
@@ -30,12 +35,13 @@ std::string remedy_of_connect(const Walk& walk, const Error& error) {
     return "`rpcrdma info` says what this machine has; --provider siwarp needs no device";
   }
   if (walk.is_tcp()) return "look at the log of the server";
-  if (error.code == Errc::kTimedOut || has_closed(error)) {
+  if (error.code == Errc::kTimedOut || has_closed(error) || speaks_otherwise(error)) {
     return fmt::format(
         "port {} takes TCP, and does not speak RDMA (MPA): it is another service's, or the server "
-        "uses RoCE or InfiniBand, to which siwarp does not lead; NFS over plain TCP is "
+        "uses RoCE or InfiniBand, to which siwarp does not lead{}; NFS over plain TCP is "
         "nfs+tcp://HOST:2049/EXPORT",
-        port);
+        port,
+        error.code == Errc::kTimedOut ? ", or the server hangs, or was stopped: look at it" : "");
   }
   if (error.code == Errc::kRefused) {
     return fmt::format(

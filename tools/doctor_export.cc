@@ -201,7 +201,8 @@ Finding check_read(Walk& walk) {
   auto found = walk.mounted->wait_for(walk.mounted->look_up_path(walk.mounted->path()));
   if (!found) return not_read(walk.url->path, found.error());
   if (found->attributes.type == nfs3::ftype3::NF3DIR) return read_in(walk, *found, walk.url->path);
-  walk.mount_path = walk.mount_path.substr(0, walk.mount_path.rfind('/'));  // mount(8) takes none
+  // mount(8) takes no file.
+  walk.mount_path.erase(std::max<std::size_t>(walk.mount_path.rfind('/'), 1));
   const auto count = read_some(walk, *found);
   return count ? has_read(walk.url->path, *count) : not_read(walk.url->path, count.error());
 }
