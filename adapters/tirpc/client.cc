@@ -1,6 +1,7 @@
 #include "client.h"
 
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/select.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -98,8 +99,11 @@ class RdmaClient {
   }
   // Lets this thread use client_.
   void own_client();
-  // This process is a child, and its parent, which has the same connection, still runs.
-  bool is_of_parent() const noexcept { return ::getpid() != process_ && ::getppid() == process_; }
+  // This process descends from the one that made the client, which has the same connection and
+  // still runs. Processes between the two may have ended: daemons, say, let a child start programs.
+  bool is_of_other_process() const noexcept {
+    return ::getpid() != process_ && (::kill(process_, 0) == 0 || errno == EPERM);
+  }
 
   // RPCSEC_GSS makes calls of its own while a credential is refreshed.
   std::recursive_mutex mutex_;
@@ -391,9 +395,9 @@ bool RdmaClient::control(u_int request, void* value) {
 
 void RdmaClient::destroy_operation(CLIENT* handle) {
   RdmaClient* const self = &of(handle);
-  // Its end would be that of the parent's connection too, and a thread that the child does not have
-  // may hold the lock.
-  if (!self->is_of_parent()) {
+  // Its end would be that of the other process's connection too, and a thread that the child does
+  // not have may hold the lock.
+  if (!self->is_of_other_process()) {
     {
       const std::lock_guard lock(self->mutex_);
       (void)comes_to_its_end([&] { self->own_client(); });

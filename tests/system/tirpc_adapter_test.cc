@@ -328,20 +328,28 @@ TEST_F(TirpcAdapterClient, CallWhoseReplyProvesNothingIsNotRepeated) {
   client->cl_auth = none;
 }
 
-// A program whose child tidies up leaves its parent's connection alone, as it does over TCP.
-TEST_F(TirpcAdapterClient, ChildThatDestroysAClientLeavesItToItsParent) {
-  const TirpcClient client = connect(url);
-  expect_echo(client.get(), 100);
+// Runs `act` in a process that is so many generations away, and waits for it.
+template <class Act>
+void run_in_descendant(int generations, const Act& act) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(300);
-    clnt_destroy(client.get());
-    ::_exit(0);
+    generations > 1 ? run_in_descendant(generations - 1, act) : act();
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  for (const u_int size : {1U, 300'000U}) expect_echo(client.get(), size);
+}
+
+// A program whose child or grandchild tidies up keeps its connection, as it does over TCP.
+TEST_F(TirpcAdapterClient, DescendantThatDestroysAClientLeavesItToItsOwner) {
+  const TirpcClient client = connect(url);
+  for (const int generations : {1, 2}) {
+    expect_echo(client.get(), 100);
+    run_in_descendant(generations, [&client] { clnt_destroy(client.get()); });
+    for (const u_int size : {1U, 300'000U}) expect_echo(client.get(), size);
+  }
 }
 
 TEST_F(TirpcAdapterClient, ThreadsShareAClient) {
