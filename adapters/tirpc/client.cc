@@ -32,8 +32,9 @@ namespace rpcrdma::tirpc {
 
 namespace {
 
-constexpr timeval kTimeout{25, 0};  // of a call, as rpcgen's stubs have it
-constexpr int kRefreshesMax = 2;    // of the credential, for one call
+constexpr timeval kTimeout{25, 0};       // of a call, as rpcgen's stubs have it
+constexpr timeval kRetryTimeout{15, 0};  // of libtirpc's clients of UDP
+constexpr int kRefreshesMax = 2;         // of the credential, for one call
 // Parts up to this size are written into the message's own room, bytes; longer ones are sent from
 // where they are.
 constexpr std::size_t kCopiedMax = 4096;
@@ -122,6 +123,7 @@ class RdmaClient {
   std::uint32_t next_xid_;
   std::optional<timeval> fixed_limit_;
   timeval last_limit_ = kTimeout;
+  timeval retry_limit_ = kRetryTimeout;
   rpc_err error_{};
   const pid_t process_ = ::getpid();  // that has made it
 };
@@ -358,6 +360,13 @@ bool RdmaClient::control(u_int request, void* value) {
       return true;
     case CLGET_TIMEOUT:
       return get(value, fixed_limit_.value_or(last_limit_));
+    // Those of UDP, which programs set before they know what they run over. Nothing is sent twice.
+    case CLSET_RETRY_TIMEOUT:
+      if (set(limit, value); !is_time(limit)) return false;
+      retry_limit_ = limit;
+      return true;
+    case CLGET_RETRY_TIMEOUT:
+      return get(value, retry_limit_);
     case CLGET_SERVER_ADDR:
       std::memcpy(value, address.buf, address.len);
       return true;
@@ -454,7 +463,11 @@ std::chrono::milliseconds limit_of(const timeval* timeout,
   if (timeout == nullptr || timeout->tv_sec < 0) return otherwise;
   const auto seconds = std::min(timeout->tv_sec, kSecondsMax);
   const auto rest = std::clamp<suseconds_t>(timeout->tv_usec, 0, 1'000'000);
-  return std::chrono::seconds(seconds) + std::chrono::milliseconds(rest / 1000);
+  const std::chrono::microseconds limit =
+      std::chrono::seconds(seconds) + std::chrono::microseconds(rest);
+  // A time-out of none at all is one that has passed as soon as it can be looked at.
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(limit),
+                  std::chrono::milliseconds(1));
 }
 
 CLIENT* make_client(const std::string& server, rpcprog_t program, rpcvers_t version,

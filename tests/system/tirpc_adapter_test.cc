@@ -259,6 +259,13 @@ TEST_F(TirpcAdapterClient, ControlAnswersAsOverTcp) {
   EXPECT_EQ(limit.tv_sec, 7);
   limit.tv_sec = -1;
   EXPECT_FALSE(clnt_control(handle, CLSET_TIMEOUT, &limit));
+  // Programs set that of UDP, and give up if they cannot.
+  EXPECT_FALSE(clnt_control(handle, CLSET_RETRY_TIMEOUT, &limit));
+  limit = {9, 0};
+  EXPECT_TRUE(clnt_control(handle, CLSET_RETRY_TIMEOUT, &limit));
+  limit = {};
+  EXPECT_TRUE(clnt_control(handle, CLGET_RETRY_TIMEOUT, &limit));
+  EXPECT_EQ(limit.tv_sec, 9);
   std::uint32_t number = 77, read = 0;
   EXPECT_TRUE(clnt_control(handle, CLSET_XID, &number));
   EXPECT_EQ(call(handle, 0), RPC_SUCCESS);
@@ -384,6 +391,12 @@ TEST_F(TirpcAdapterClient, AnyTimeoutOfMakingOneIsTaken) {
         clnt_rdma_create(url.c_str(), TestService::kProgram, TestService::kVersion, &each));
     ASSERT_TRUE(client) << clnt_spcreateerror(url.c_str());
     EXPECT_EQ(call(client.get(), 0), RPC_SUCCESS);
+  }
+  // So little that it may be over at once.
+  for (const timeval each : {timeval{0, 900}, timeval{0, 0}}) {
+    const TirpcClient client(
+        clnt_rdma_create(url.c_str(), TestService::kProgram, TestService::kVersion, &each));
+    if (!client) EXPECT_NE(get_rpc_createerr().cf_stat, RPC_UNKNOWNPROTO) << each.tv_usec;
   }
 }
 
