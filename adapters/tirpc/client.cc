@@ -223,7 +223,7 @@ bool RdmaClient::encode_call(AUTH& auth, rpcproc_t procedure, xdrproc_t encode, 
   // A checksum, or a cipher, covers what RPCSEC_GSS sends: it stays in one piece.
   const auto flavor = xdr::load_word(writer_.written().data() + header.size() * xdr::kWordSize);
   binding_ = flavor == RPCSEC_GSS ? nullptr : find_binding(program_, version_, procedure);
-  writer_.bind(binding_ != nullptr ? binding_->arguments : 0, false);
+  writer_.bind(binding_ != nullptr ? binding_->arguments : 0, nullptr);
   return AUTH_WRAP(&auth, stream, encode, static_cast<caddr_t>(arguments)) != 0;
 }
 

@@ -50,6 +50,21 @@ void copy(Bytes from, MutableBytes to) noexcept {
   if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
 }
 
+// Memory that a call has until its reply is sent.
+class ResultMemory final : public XdrWriter::Keeper {
+ public:
+  explicit ResultMemory(CallContext& context) noexcept : context_(context) {}
+  MutableBytes make(std::size_t size) noexcept override {
+    MutableBytes made;
+    (void)comes_to_its_end(
+        [&] { made = context_.result_memory(static_cast<std::uint32_t>(size)); });
+    return made;
+  }
+
+ private:
+  CallContext& context_;
+};
+
 // One for all connections, since a thread dispatches one call after the other, and an answer is
 // complete when it has been written.
 XdrWriter& reply_writer() {
@@ -191,54 +206,37 @@ bool Connection::encode(rpc_msg& message) {
   const Procedure& procedure = current_->procedure();
   const auto* const binding =
       is_plain ? find_binding(procedure.program, procedure.version, procedure.number) : nullptr;
-  writer.bind(binding != nullptr ? binding->results : 0, is_plain);
+  ResultMemory memory(*current_);
+  writer.bind(binding != nullptr ? binding->results : 0, is_plain ? &memory : nullptr);
   return SVCAUTH_WRAP(&transport_.auth(), writer.handle(), routine, results) != 0;
 }
 
-// Copies the reply into memory that lives until it was sent: data that RDMA may place apart, and
-// everything else together.
+// Hands over what was written, in memory that lives until it was sent, and the items, which have
+// such memory already.
 bool Connection::write(CallContext& context) {
   const Bytes written = reply_writer().written();
-  const auto items = reply_writer().items();
-  std::size_t size = written.size();
-  for (const XdrWriter::Item& each : items) {
-    if (!each.is_eligible) size += xdr::padded_memory(each.data.size());
-  }
-  const bool is_small = size <= kSmallReply;
+  const bool is_small = written.size() <= kSmallReply;
   MutableBytes rest;
   if (!is_small) {
-    rest = context.result_memory(static_cast<std::uint32_t>(size));
-    if (rest.size() != size) return false;
+    rest = context.result_memory(static_cast<std::uint32_t>(written.size()));
+    if (rest.size() != written.size()) return false;
+    copy(written, rest);
   }
   MessageWriter& out = context.results();
-  std::size_t done = 0, kept = 0, lent = 0;  // of `written`; in `rest`; of that, in `out`
-  const auto keep = [&](Bytes part) {
-    if (is_small) return out.xdr().opaque_fixed(part);
-    copy(part, rest.subspan(kept));
-    kept += part.size();
-  };
-  const auto lend = [&] {
-    if (kept > lent) out.lend(rest.subspan(lent, kept - lent));
-    lent = kept;
-  };
-  for (const XdrWriter::Item& each : items) {
-    keep(written.subspan(done, each.at - done));
-    done = each.at;
-    if (!each.is_eligible) {
-      constexpr std::array<std::byte, xdr::kWordSize> kPadding{};
-      keep(each.data);
-      keep(Bytes(kPadding).first(xdr::pad_size(each.data.size())));
-      continue;
+  std::size_t done = 0;
+  const auto add_until = [&](std::size_t end) {
+    if (is_small) {
+      out.xdr().opaque_fixed(written.subspan(done, end - done));
+    } else if (end > done) {
+      out.lend(rest.subspan(done, end - done));
     }
-    lend();
-    const auto item_size = static_cast<std::uint32_t>(each.data.size());
-    const MutableBytes item = context.result_memory(item_size);
-    if (item.size() != item_size) return false;
-    copy(each.data, item);
-    out.bulk_fixed(item);
+    done = end;
+  };
+  for (const XdrWriter::Item& each : reply_writer().items()) {
+    add_until(each.at);
+    each.is_eligible ? out.bulk_fixed(each.data) : out.lend(each.data);
   }
-  keep(written.subspan(done));
-  lend();
+  add_until(written.size());
   return true;
 }
 

@@ -47,13 +47,12 @@ const XDR::xdr_ops XdrWriter::kOperations = {
       std::memcpy(at, data, size);
       return TRUE;
     },
-    .x_getpostn = [](XDR* handle) -> u_int { return static_cast<u_int>(writer(handle).size_); },
+    .x_getpostn = [](XDR* handle) -> u_int {
+      return static_cast<u_int>(writer(handle).position());
+    },
     // Positions behind the end are used as well: RPCSEC_GSS leaves room for a length.
     .x_setpostn = [](XDR* handle, u_int position) -> bool_t {
-      XdrWriter& self = writer(handle);
-      if (self.item_count_ > 0 || !self.reserve(position)) return FALSE;
-      self.size_ = position;
-      return TRUE;
+      return writer(handle).move_to(position) ? TRUE : FALSE;
     },
     .x_inline = [](XDR* handle, u_int size) -> std::int32_t* {
       void* const at = writer(handle).take(size);
@@ -72,31 +71,65 @@ XdrWriter::XdrWriter(std::size_t size_max) noexcept : size_max_(std::min(size_ma
 void XdrWriter::restart() noexcept {
   xdr_.x_op = XDR_ENCODE;
   size_ = 0;
-  item_count_ = eligible_count_ = 0;
-  bind(0, false);
+  item_count_ = passed_ = 0;
+  bind(0, nullptr);
 }
 
-void XdrWriter::bind(std::uint32_t eligible, bool refers) noexcept {
+void XdrWriter::bind(std::uint32_t eligible, Keeper* keeper) noexcept {
   numbers_.restart(eligible);
-  refers_ = refers;
+  keeper_ = keeper;
+  // Data that RDMA may place needs the items itself.
+  keeps_others_ = keeper != nullptr && eligible == 0;
 }
 
 bool XdrWriter::refer_next(Bytes data) noexcept {
   const bool is_eligible = numbers_.next_is_eligible();
-  const bool stays =
-      is_eligible ? refers_ || data.size() >= kEligibleMin : refers_ && data.size() >= kReferredMin;
+  const bool leaves = is_eligible ? keeper_ != nullptr || data.size() >= kEligibleMin
+                                  : keeps_others_ && data.size() >= kReferredMin;
+  if (!leaves) return false;
   // The bound is one on the memory for messages: data that is placed apart is in none.
-  if (!stays || item_count_ == items_.size() || (is_eligible && eligible_count_ == kEligibleMax)) {
+  if (!is_eligible && data.size() > size_max_) return false;
+  const std::size_t kept_size = is_eligible ? data.size() : xdr::padded_memory(data.size());
+  const MutableBytes kept = keeper_ != nullptr && passed_ < items_.size() && kept_size > 0
+                                ? keeper_->make(kept_size)
+                                : MutableBytes{};
+  const bool has_place = keeper_ == nullptr || kept.size() == kept_size;
+  std::byte* const at = has_place && passed_ == item_count_ && item_count_ < items_.size()
+                            ? take(xdr::kWordSize)
+                            : nullptr;
+  if (at == nullptr) {
     // A result that follows must not take the place of one that stays in the message.
-    if (is_eligible && refers_) bind(0, refers_);
+    if (is_eligible && keeper_ != nullptr) numbers_.restart(0);
     return false;
   }
-  if (!is_eligible && data.size() > size_max_) return false;
-  std::byte* const at = take(xdr::kWordSize);
-  if (at == nullptr) return false;
   xdr::store_word(at, static_cast<std::uint32_t>(data.size()));
+  if (!kept.empty()) {
+    std::memcpy(kept.data(), data.data(), data.size());
+    std::ranges::fill(kept.subspan(data.size()), std::byte{});
+    data = kept;
+  }
   items_[item_count_++] = {size_, data, is_eligible};
-  if (is_eligible) ++eligible_count_;
+  passed_ = item_count_;
+  return true;
+}
+
+std::size_t XdrWriter::position() const noexcept {
+  std::size_t position = size_;
+  for (const Item& each : items()) position += size_of(each);
+  return position;
+}
+
+bool XdrWriter::move_to(std::size_t position) noexcept {
+  std::size_t apart = 0, passed = 0;
+  while (passed < item_count_ && position > items_[passed].at + apart) {
+    apart += size_of(items_[passed]);
+    // Inside of an item nothing can be written.
+    if (position < items_[passed].at + apart) return false;
+    ++passed;
+  }
+  if (!reserve(position - apart)) return false;
+  size_ = position - apart;
+  passed_ = passed;
   return true;
 }
 
@@ -105,6 +138,8 @@ XdrWriter* XdrWriter::of(XDR* handle) noexcept {
 }
 
 std::byte* XdrWriter::take(std::size_t size) noexcept {
+  // What was moved back to ends where the next item begins.
+  if (passed_ < item_count_ && size > items_[passed_].at - size_) return nullptr;
   if (size > size_max_ || !reserve(size_ + size)) return nullptr;
   return memory_.get() + std::exchange(size_, size_ + size);
 }

@@ -45,12 +45,19 @@ class ItemNumbers {
 // why GSS integrity fails over TCP for arguments of more than 9 KB.
 class XdrWriter {
  public:
-  // Bytes that the caller keeps in place, at most kBulkItemsMax of a message. Their padding is not
-  // written either.
+  // Bytes that are not written among the others, and neither is their padding.
   struct Item {
     std::size_t at;  // bytes of the written stream before it
     Bytes data;
-    bool is_eligible;  // for direct data placement
+    bool is_eligible;  // for direct data placement; else `data` has its padding
+  };
+  // Gives memory that lasts until the message is sent.
+  class Keeper {
+   public:
+    virtual MutableBytes make(std::size_t size) noexcept = 0;  // shorter: there is none
+
+   protected:
+    ~Keeper() = default;
   };
 
   // A message larger than `size_max` bytes fails to encode.
@@ -61,15 +68,17 @@ class XdrWriter {
   // Begins a new message, in the memory of the last one.
   void restart() noexcept;
   XDR* handle() noexcept { return &xdr_; }
-  // The written bytes, without the items.
+  // The bytes in front of the position, without the items.
   Bytes written() const noexcept { return {memory_.get(), size_}; }
-  std::span<const Item> items() const noexcept { return {items_.data(), item_count_}; }
+  std::span<const Item> items() const noexcept { return {items_.data(), passed_}; }
 
   // The calls of xdr_bytes() and xdr_string() from now on are numbered from 0. Bit i of `eligible`:
-  // call i has data that RDMA may place. `refers`: also other data stays in place if it is large,
-  // since the caller copies all of the message in the end.
-  void bind(std::uint32_t eligible, bool refers) noexcept;
-  // Writes the count of the next of these calls, and leaves its data in place. False: nothing was
+  // call i has data that RDMA may place. With a keeper the data is copied to its memory at once: a
+  // program's routine may free it, or change it, as soon as xdr_bytes() has returned. Data that is
+  // large goes there in any case then, since the message is copied once more from here. Without one
+  // the data stays where the program has it.
+  void bind(std::uint32_t eligible, Keeper* keeper) noexcept;
+  // Writes the count of the next of these calls, and notes where its data is. False: nothing was
   // written, and it is done as libtirpc does it.
   bool refer_next(Bytes data) noexcept;
 
@@ -79,7 +88,13 @@ class XdrWriter {
  private:
   static const XDR::xdr_ops kOperations;
   // Each of them may have other data in front of it, which is lent as an item as well.
-  static constexpr std::size_t kEligibleMax = (kBulkItemsMax - 1) / 2;
+  static constexpr std::size_t kItemsMax = (kBulkItemsMax - 1) / 2;
+  static std::size_t size_of(const Item& item) noexcept {
+    return xdr::padded_memory(item.data.size());
+  }
+  // Positions count the items, as if they were written.
+  std::size_t position() const noexcept;
+  bool move_to(std::size_t position) noexcept;
   // Returns where the next `size` bytes belong; null: the message would become too large, or there
   // is no memory.
   std::byte* take(std::size_t size) noexcept;
@@ -88,11 +103,12 @@ class XdrWriter {
   XDR xdr_{};
   std::unique_ptr<std::byte[]> memory_;
   std::size_t capacity_ = 0, size_max_;
-  std::size_t size_ = 0;  // the position, which setpos moves to and fro
-  std::array<Item, kBulkItemsMax> items_{};
-  std::size_t item_count_ = 0, eligible_count_ = 0;
+  std::size_t size_ = 0;  // in front of the position, which setpos moves to and fro
+  std::array<Item, kItemsMax> items_{};
+  std::size_t item_count_ = 0, passed_ = 0;  // `passed_` of them are in front of the position
   ItemNumbers numbers_;
-  bool refers_ = false;
+  Keeper* keeper_ = nullptr;
+  bool keeps_others_ = false;
 };
 
 // Memory in which a result lands that RDMA places, and which the program may get: it frees the data

@@ -404,13 +404,15 @@ TEST_F(TirpcAdapterClient, AnyTimeoutOfMakingOneIsTaken) {
 
 // The TestService's programs under another number, of which there is a table.
 constexpr rpcprog_t kBoundProgram = TestService::kProgram + 7;
-enum : rpcproc_t { kMany = 40 };
+enum : rpcproc_t { kMany = 40, kMade = 41, kMeasured = 42 };
 constexpr std::size_t kManyItems = 12;  // every other is placed
 constexpr u_int kManySize = 6'000;
-constexpr std::array<rpcrdma_tirpc_procedure, 3> kBoundProcedures = {{
+constexpr std::array<rpcrdma_tirpc_procedure, 5> kBoundProcedures = {{
     {TestService::kEcho, 1, 1, TestService::kBulkMax, 8},
     {TestService::kWhoAmI, 0, 0, 0, 4},
     {kMany, 0xaaa, 0xaaa, kManySize, kManyItems*(kManySize + 4)},
+    {kMade, 0, 1, TestService::kBulkMax, 8},
+    {kMeasured, 0, 1, TestService::kBulkMax, 16},
 }};
 constexpr rpcrdma_tirpc_table kTable = {kBoundProgram, TestService::kVersion,
                                         kBoundProcedures.data(), kBoundProcedures.size()};
@@ -548,6 +550,36 @@ TEST_F(TirpcAdapterClient, CallThatTimesOutGivesItsArgumentsBack) {
 
 enum : rpcproc_t { kHoldsBack = 5, kPeer = 20, kLeave = 21 };
 
+// A program's routine may make its data on the way, and free it: libtirpc's xdr_bytes() copies.
+bool_t xdr_made(XDR* stream, u_int* size) {
+  std::vector<std::byte> data = pattern(*size, *size);
+  auto* bytes = reinterpret_cast<char*>(data.data());
+  const bool_t is_done = xdr_bytes(stream, &bytes, size, kDataMax);
+  std::ranges::fill(data, std::byte{0xee});
+  return is_done;
+}
+
+// Writes the length of what follows when it is known.
+bool_t xdr_measured(XDR* stream, u_int* size) {
+  const u_int start = xdr_getpos(stream);
+  u_int length = 0, word = 4711;
+  if (!xdr_u_int(stream, &length) || !xdr_made(stream, size) || !xdr_u_int(stream, &word)) {
+    return FALSE;
+  }
+  const u_int end = xdr_getpos(stream);
+  length = end - start - xdr::kWordSize;
+  return xdr_setpos(stream, start) && xdr_u_int(stream, &length) && xdr_setpos(stream, end);
+}
+
+struct Measured {
+  u_int length, word;
+  Data data;
+};
+bool_t xdr_read_measured(XDR* stream, Measured* measured) {
+  return xdr_u_int(stream, &measured->length) && xdr_data(stream, &measured->data) &&
+         xdr_u_int(stream, &measured->word);
+}
+
 std::atomic<int> transports = 0;  // that libtirpc knows
 std::atomic<int> unanswered = 0;
 std::atomic<bool> garbage_took_memory = false;
@@ -591,6 +623,16 @@ void serve_echo(svc_req* request, SVCXPRT* transport) {
         svc_sendreply(transport, coder(xdr_many), reinterpret_cast<caddr_t>(&many));
       }
       svc_freeargs(transport, coder(xdr_many), reinterpret_cast<caddr_t>(&many));
+      return;
+    }
+    case kMade:
+    case kMeasured: {
+      u_int size = 0;
+      if (!svc_getargs(transport, coder(xdr_u_int), reinterpret_cast<caddr_t>(&size))) {
+        return svcerr_decode(transport);
+      }
+      svc_sendreply(transport, request->rq_proc == kMade ? coder(xdr_made) : coder(xdr_measured),
+                    reinterpret_cast<caddr_t>(&size));
       return;
     }
     case kHoldsBack:
@@ -748,6 +790,49 @@ TEST_P(TirpcAdapterServer, PlacedDataBetweenOtherLongDataPasses) {
       EXPECT_TRUE(std::ranges::equal(Bytes(bytes, results[i].size), data[i])) << i;
     }
     EXPECT_TRUE(clnt_freeres(client.get(), coder(xdr_many), &results));
+  }
+}
+
+TEST_P(TirpcAdapterServer, SendsDataAsItIsWhenItsRoutineHandsItOver) {
+  add_table();
+  for (const rpcprog_t program : {rpcprog_t{TestService::kProgram}, kBoundProgram}) {
+    const TirpcClient client(
+        clnt_rdma_create(url_.c_str(), program, TestService::kVersion, nullptr));
+    ASSERT_TRUE(client);
+    for (u_int size : {1U, 5'000U, 40'001U, 300'001U}) {
+      const std::vector<std::byte> data = pattern(size, size);
+      Data results{0, nullptr};
+      ASSERT_EQ(
+          call(client.get(), kMade, kLong, coder(xdr_u_int), &size, coder(xdr_data), &results),
+          RPC_SUCCESS);
+      EXPECT_TRUE(std::ranges::equal(
+          Bytes(reinterpret_cast<const std::byte*>(results.bytes), results.size), data))
+          << size;
+      EXPECT_TRUE(clnt_freeres(client.get(), coder(xdr_data), &results));
+    }
+  }
+}
+
+TEST_P(TirpcAdapterServer, PositionsOfAReplyCountItsLongData) {
+  add_table();
+  for (const rpcprog_t program : {rpcprog_t{TestService::kProgram}, kBoundProgram}) {
+    const TirpcClient client(
+        clnt_rdma_create(url_.c_str(), program, TestService::kVersion, nullptr));
+    ASSERT_TRUE(client);
+    for (u_int size : {0U, 5'000U, 40'001U, 300'001U}) {
+      const std::vector<std::byte> data = pattern(size, size);
+      Measured results{};
+      ASSERT_EQ(call(client.get(), kMeasured, kLong, coder(xdr_u_int), &size,
+                     coder(xdr_read_measured), &results),
+                RPC_SUCCESS)
+          << size;
+      EXPECT_EQ(results.length, xdr::padded(size) + 2 * xdr::kWordSize);
+      EXPECT_EQ(results.word, 4711U);
+      EXPECT_TRUE(std::ranges::equal(
+          Bytes(reinterpret_cast<const std::byte*>(results.data.bytes), results.data.size), data))
+          << size;
+      EXPECT_TRUE(clnt_freeres(client.get(), coder(xdr_read_measured), &results));
+    }
   }
 }
 
