@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "rdma/verbs/queue_events.h"
 
@@ -100,6 +101,11 @@ Expected<ReceivePool*, Error> Device::shared_receives(const SharedReceives& wish
   return pool_.get();
 }
 
+void Device::retire_pool() {
+  has_no_pool_ = true;
+  if (pool_) retired_pools_.push_back(std::move(pool_));
+}
+
 Device::~Device() {
   if (channel_.get_deleter().born.elsewhere()) return;  // epoll would forget it for the parent too
   if (channel_) reactor_.unwatch(channel_->fd, completion_events_);
@@ -131,11 +137,7 @@ void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
     }
     // Events of ports mean nothing to connections unless the connection manager reports them, too.
     if (event.event_type == IBV_EVENT_DEVICE_FATAL) device.is_lost_ = true;
-    if (event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
-        event.event_type == IBV_EVENT_QP_ACCESS_ERR ||
-        event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
-      QueueEvents::deliver(*event.element.qp, event.event_type);
-    }
+    QueueEvents::deliver(event, device.context_);
     if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
       device.tells_last_receive_ = device.has_told_last_receive_ = true;
     }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 #include <string>
 
 #include "posix/reactor.h"
@@ -73,7 +74,11 @@ class Device {
   // Count the completion queues that are armed: so many events may be pending at once.
   void count_armed() noexcept { ++armed_; }
   void count_disarmed() noexcept { --armed_; }
+  // Has later connections receive on their own: the pool works no more. It stays as long as the
+  // device, for the connections that have it.
+  void retire_pool();
   bool is_lost() const noexcept { return is_lost_; }  // it will never work again
+  void note_loss() noexcept { is_lost_ = true; }
   // Takes the asynchronous events that are there, for callers that cannot wait for the reactor.
   void take_events() { async_events_.handle_ready(0); }
   void wake() noexcept { reactor_.wake(); }
@@ -111,7 +116,8 @@ class Device {
   std::size_t armed_ = 0;
   CompletionEvents completion_events_{*this};
   AsyncEvents async_events_{*this};
-  std::unique_ptr<ReceivePool> pool_;  // dies before the channel
+  std::vector<std::unique_ptr<ReceivePool>> retired_pools_;  // they die before the channel
+  std::unique_ptr<ReceivePool> pool_;                        // the same
   bool is_lost_ = false;
   bool tells_last_receive_ = true, has_told_last_receive_ = false;
   bool has_no_pool_ = false;  // it could not be made

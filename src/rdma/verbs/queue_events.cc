@@ -24,19 +24,45 @@ void QueueEvents::forget() noexcept {
   queue_ = nullptr;
 }
 
-// The lock is held to the end: forget() comes before the destruction, which so waits for this.
-void QueueEvents::deliver(const ibv_qp& queue, ibv_event_type event) noexcept {
-  const std::lock_guard guard(watched_lock);
-  const auto found = watched.find(&queue);
-  if (found == watched.end()) return;
-  QueueEvents& receiver = *found->second;
-  if (event == IBV_EVENT_QP_LAST_WQE_REACHED) {
-    receiver.last_receive_ = true;
+void QueueEvents::note(Fault fault) noexcept {
+  if (fault == Fault::kNone) {
+    last_receive_ = true;
   } else {
-    receiver.fault_ = event == IBV_EVENT_QP_FATAL ? Fault::kOwn : Fault::kPeers;
+    fault_ = fault;
   }
-  receiver.told_ = true;
-  receiver.reactor_.wake();
+  told_ = true;
+  reactor_.wake();
+}
+
+// The lock is held to the end: forget() comes before the destruction, which so waits for this.
+void QueueEvents::deliver(const ibv_async_event& event, const ibv_context& device) noexcept {
+  const std::lock_guard guard(watched_lock);
+  const auto note_with = [&event](Fault fault) {
+    const auto found = watched.find(event.element.qp);
+    if (found != watched.end()) found->second->note(fault);
+  };
+  const auto note_where = [](Fault fault, const auto& concerns) {
+    for (const auto& [queue, receiver] : watched) {
+      if (concerns(*queue)) receiver->note(fault);
+    }
+  };
+  const ibv_event_type type = event.event_type;
+  if (type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+    note_with(Fault::kNone);
+  } else if (type == IBV_EVENT_QP_FATAL) {
+    note_with(Fault::kOwn);
+  } else if (type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR) {
+    note_with(Fault::kPeers);
+  } else if (type == IBV_EVENT_SRQ_ERR) {
+    note_where(Fault::kQueue,
+               [&event](const ibv_qp& each) { return each.srq == event.element.srq; });
+  } else if (type == IBV_EVENT_CQ_ERR) {
+    note_where(Fault::kQueue, [&event](const ibv_qp& each) {
+      return each.send_cq == event.element.cq || each.recv_cq == event.element.cq;
+    });
+  } else if (type == IBV_EVENT_DEVICE_FATAL) {
+    note_where(Fault::kDevice, [&device](const ibv_qp& each) { return each.context == &device; });
+  }
 }
 
 }  // namespace rpcrdma::rdma::verbs

@@ -20,6 +20,8 @@ class QueueEvents {
     kNone,
     kPeers,  // the peer broke a rule
     kOwn,    // the queue pair failed itself
+    kQueue,  // a queue failed that it uses, perhaps together with others
+    kDevice,
   };
 
   // Both outlive it. `told` is set with each event.
@@ -31,15 +33,17 @@ class QueueEvents {
   // Notes events about `queue` here, until forget().
   void watch(const ibv_qp& queue);
   void forget() noexcept;
-  // Notes an event with the object that watches the queue pair; nothing if there is none. From any
-  // thread.
-  static void deliver(const ibv_qp& queue, ibv_event_type event) noexcept;
+  // Notes an event of this device with each object that watches a queue pair concerned, on whatever
+  // thread that one is: one thread alone reads an event. From any thread.
+  static void deliver(const ibv_async_event& event, const ibv_context& device) noexcept;
 
   Fault fault() const noexcept { return fault_; }
   // The device holds no shared Receive for this queue pair any more, and will take no other.
   bool has_last_receive() const noexcept { return last_receive_; }
 
  private:
+  void note(Fault fault) noexcept;
+
   posix::Reactor& reactor_;
   std::atomic<bool>& told_;
   BornHere born_;

@@ -224,6 +224,11 @@ void QueuePair::move_on() {
   if (fault == QueueEvents::Fault::kOwn) {
     return end({Errc::kProvider, EIO, "the RDMA device failed"});
   }
+  if (fault == QueueEvents::Fault::kQueue) {
+    if (queues_.pool() != nullptr) queues_.device().retire_pool();
+    return end({Errc::kProvider, EIO, "a queue of the RDMA device failed"});
+  }
+  if (fault == QueueEvents::Fault::kDevice) queues_.device().note_loss();
   if (queues_.device().is_lost()) return end(lost_device());
   if (state_ == State::kDraining && (work_->sends.copies_under_way() == 0 || broken_)) {
     return end(cause_, LinkEvent::kDisconnected);

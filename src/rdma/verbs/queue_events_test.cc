@@ -1,0 +1,101 @@
+// No device takes part: events and queue pairs are what a device's library would hand over.
+#include "rdma/verbs/queue_events.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+
+namespace rpcrdma::rdma::verbs {
+namespace {
+
+using Fault = QueueEvents::Fault;
+
+class QueueEventsTest : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kQueues = 3;
+
+  QueueEventsTest() {
+    for (std::size_t i = 0; i < kQueues; ++i) {
+      pairs_[i].context = &device_;
+      pairs_[i].srq = i < 2 ? &shared_ : nullptr;  // the first two have accepted connections
+      pairs_[i].recv_cq = i < 2 ? &shared_completions_ : &completions_[i];
+      pairs_[i].send_cq = &completions_[i];
+      events_[i].emplace(*reactor_, told_[i]);
+      events_[i]->watch(pairs_[i]);
+    }
+  }
+  void deliver(const ibv_async_event& event) const { QueueEvents::deliver(event, device_); }
+  std::array<Fault, kQueues> faults() const {
+    return {events_[0]->fault(), events_[1]->fault(), events_[2]->fault()};
+  }
+
+  std::unique_ptr<posix::Reactor> reactor_ = posix::Reactor::make().value();
+  ibv_context device_{}, other_device_{};
+  ibv_srq shared_{};
+  ibv_cq shared_completions_{};
+  std::array<ibv_cq, kQueues> completions_{};
+  std::array<ibv_qp, kQueues> pairs_{};
+  std::array<std::atomic<bool>, kQueues> told_{};
+  std::array<std::optional<QueueEvents>, kQueues> events_;
+};
+
+TEST_F(QueueEventsTest, EventOfAQueuePairConcernsThatOneAlone) {
+  ibv_async_event event{};
+  event.element.qp = &pairs_[1];
+  event.event_type = IBV_EVENT_QP_ACCESS_ERR;
+  deliver(event);
+  EXPECT_EQ(faults(), (std::array{Fault::kNone, Fault::kPeers, Fault::kNone}));
+  event.element.qp = &pairs_[0];
+  event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
+  deliver(event);
+  EXPECT_TRUE(events_[0]->has_last_receive());
+  EXPECT_EQ(events_[0]->fault(), Fault::kNone);
+  EXPECT_FALSE(told_[2]);
+}
+
+// Quiet connections would wait for ever for messages that nobody can receive.
+TEST_F(QueueEventsTest, FailureOfASharedQueueConcernsAllThatReceiveThere) {
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_SRQ_ERR;
+  event.element.srq = &shared_;
+  deliver(event);
+  EXPECT_EQ(faults(), (std::array{Fault::kQueue, Fault::kQueue, Fault::kNone}));
+  EXPECT_TRUE(told_[0] && told_[1]);
+}
+
+TEST_F(QueueEventsTest, FailureOfACompletionQueueConcernsThoseThatCompleteThere) {
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_CQ_ERR;
+  event.element.cq = &completions_[2];
+  deliver(event);
+  EXPECT_EQ(faults(), (std::array{Fault::kNone, Fault::kNone, Fault::kQueue}));
+  event.element.cq = &shared_completions_;
+  deliver(event);
+  EXPECT_EQ(faults(), (std::array{Fault::kQueue, Fault::kQueue, Fault::kQueue}));
+}
+
+// One thread alone reads the event, and connections of all threads have to hear of it.
+TEST_F(QueueEventsTest, FailureOfTheDeviceConcernsAllItsConnections) {
+  pairs_[1].context = &other_device_;
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_DEVICE_FATAL;
+  deliver(event);
+  EXPECT_EQ(faults(), (std::array{Fault::kDevice, Fault::kNone, Fault::kDevice}));
+}
+
+TEST_F(QueueEventsTest, EventOfAQueueThatIsForgottenConcernsNobody) {
+  events_[1]->forget();
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_QP_FATAL;
+  event.element.qp = &pairs_[1];
+  deliver(event);
+  event.event_type = IBV_EVENT_PORT_ERR;
+  deliver(event);
+  EXPECT_EQ(faults(), (std::array{Fault::kNone, Fault::kNone, Fault::kNone}));
+}
+
+}  // namespace
+}  // namespace rpcrdma::rdma::verbs
