@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "mount/change.h"
+
 namespace mounts {
 namespace {
 
@@ -77,12 +79,9 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
   const bool is_of_writer =
       node->opened > 0 && last != nullptr && drops_privileges_alone(*last, attributes);
   const nfs3::SETATTR3args args{node->handle, std::move(attributes), {}};
-  const auto begun = node->attributes.begin_change();
+  Change change(*node);
   auto reply = co_await tree_.calls().set_attributes(args, who.as());
-  const nfs3::wcc_data* change = nullptr;
-  if (reply && reply->resok() != nullptr) change = &reply->resok()->obj_wcc;
-  if (reply && reply->resfail() != nullptr) change = &reply->resfail()->obj_wcc;
-  node->attributes.end_change(change, begun, Tree::now());
+  change.end(reply ? object_change(*reply) : nullptr);
   node->access.clear();
   node->made_here.reset();  // others may have got, or its maker have lost, the right to look
   if (!reply) co_return failed(error_of(reply.error()));
@@ -91,8 +90,8 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
   if (reply->resok() == nullptr && !goes_on) {
     co_return failed(tree_.refusal(*node, reply->status()));
   }
-  if (change != nullptr && change->after.attributes() != nullptr) {
-    co_return shown(*node, *change->after.attributes());
+  if (change.after != nullptr) {
+    co_return Shown{*change.after, node->attributes.left(Tree::now()), change.version};
   }
   co_return co_await ask(std::move(node), who);
 }

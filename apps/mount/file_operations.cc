@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "mount/change.h"
 #include "mount/name_operations.h"
 
 namespace mounts {
@@ -135,12 +136,9 @@ Task<Outcome<void>> FileOperations::set_size(Hold node, nfs3::sattr3 attributes,
       co_return failed(ETIMEDOUT);
     }
     bool was_repeated = false;
-    const auto begun = node->attributes.begin_change();
+    Change change(*node);
     auto reply = co_await tree_.calls().set_attributes(args, who.as(&was_repeated));
-    const nfs3::wcc_data* change = nullptr;
-    if (reply && reply->resok() != nullptr) change = &reply->resok()->obj_wcc;
-    if (reply && reply->resfail() != nullptr) change = &reply->resfail()->obj_wcc;
-    node->attributes.end_change(change, begun, Tree::now());
+    change.end(reply ? object_change(*reply) : nullptr);
     node->access.clear();
     ++node->own_writes;
     if (!reply) co_return failed(error_of(reply.error()));
@@ -391,9 +389,9 @@ Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs
   // The program's credential, and the piece, may be gone before its bytes are.
   const Writer writer = piece.writer;
   const Who own{writer.uid, writer.credential ? &*writer.credential : nullptr, deadline};
-  const auto begun = node->attributes.begin_change();
+  Change change(*node);
   auto reply = co_await tree_.calls().write(args, own.as());
-  node->attributes.end_change(reply ? nfs::file_change(*reply) : nullptr, begun, Tree::now());
+  change.end(reply ? nfs::file_change(*reply) : nullptr);
   ++node->own_writes;
   if (!reply) {
     node->writes->fail_write(piece, error_of(reply.error()));

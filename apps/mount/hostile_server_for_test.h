@@ -106,12 +106,21 @@ class Liar : public nfs3::NFS_V3_Service {
     ok.obj_attributes.set_attributes(found_attributes);
     answer.succeed(results);
   }
+  void NFSPROC3_MKDIR(rpcrdma::Answer<nfs3::MKDIR3res> answer, nfs3::MKDIR3args /*args*/) override {
+    nfs3::MKDIR3res results;
+    nfs3::MKDIR3resok& ok = results.set_resok();
+    ok.obj.set_handle(found);
+    ok.obj_attributes.set_attributes(found_attributes);
+    ok.dir_wcc.before.set_attributes({});
+    ok.dir_wcc.after.set_attributes(directory_after);
+    answer.succeed(results);
+  }
   // Answers this, and then the lookup that came before.
   void NFSPROC3_RMDIR(rpcrdma::Answer<nfs3::RMDIR3res> answer, nfs3::RMDIR3args /*args*/) override {
     nfs3::RMDIR3res results;
     nfs3::wcc_data& change = results.set_resok().dir_wcc;
     change.before.set_attributes({});
-    change.after.set_attributes(attributes_of(ftype3::NF3DIR, 1));
+    change.after.set_attributes(directory_after);
     answer.succeed(results);
     answer_held_lookup();
   }
@@ -224,6 +233,7 @@ class Liar : public nfs3::NFS_V3_Service {
     nfs3::WRITE3res results;
     nfs3::WRITE3resok& ok = results.set_resok();
     ok.count = args.count;
+    if (after_change) ok.file_wcc.after.set_attributes(*after_change);
     ok.verf[0] = static_cast<std::byte>(is_honest ? verifier : ++verifier);
     answer.succeed(results);
   }
@@ -253,9 +263,10 @@ class Liar : public nfs3::NFS_V3_Service {
   nfs3::nfs_fh3 known;
   nfs3::fattr3 known_attributes;
   std::uint32_t last_number = 0;
-  std::optional<nfs3::fattr3> after_change;  // as SETATTR shows the file
-  std::uint32_t changed_at = 0;              // seconds of the ctime of the file
-  std::vector<std::uint32_t> guards;         // that SETATTR came with
+  std::optional<nfs3::fattr3> after_change;  // as SETATTR and WRITE show the file
+  nfs3::fattr3 directory_after = attributes_of(ftype3::NF3DIR, 1);  // as MKDIR and RMDIR show it
+  std::uint32_t changed_at = 0;       // seconds of the ctime of the file
+  std::vector<std::uint32_t> guards;  // that SETATTR came with
   nfs3::nfs_fh3 found = handle_of(7);
   nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);
   std::string target, bytes;

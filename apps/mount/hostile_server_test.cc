@@ -58,6 +58,46 @@ TEST_F(Lied, FileThatBecomesAnotherIsStale) {
   EXPECT_NE(mount_->look_up("another")->id, node->id);
 }
 
+// The kernel gives a node up for good whose type is another one.
+TEST_F(Lied, ChangeThatShowsAnotherFileSaysNothingOfItsDirectory) {
+  liar_.found_attributes = attributes_of(ftype3::NF3DIR, 7);
+  for (const nfs3::fattr3& wrong :
+       {attributes_of(ftype3::NF3REG, 1), attributes_of(ftype3::NF3DIR, 9)}) {
+    liar_.directory_after = wrong;
+    EXPECT_TRUE(mount_->run(mount_->names->make_directory(mount_->root(), "name", 0755, {})));
+    const Hold root = mount_->root();
+    EXPECT_EQ(root->attributes.fresh(Tree::now()), nullptr) << "the server has to be asked";
+    const auto shown = mount_->run(mount_->attributes->get(mount_->root(), {}));
+    ASSERT_TRUE(shown);
+    EXPECT_EQ(shown->attributes.type, ftype3::NF3DIR);
+    EXPECT_EQ(shown->attributes.fileid, 1U);
+  }
+}
+
+TEST_F(Lied, ChangeThatShowsAnotherFileSaysNothingOfItsOwn) {
+  liar_.is_honest = true;
+  liar_.changed_at = UINT32_MAX;  // SETATTR without a guard
+  liar_.attributes = [](const nfs3::nfs_fh3&) { return attributes_of(ftype3::NF3REG, 7); };
+  const Hold node = mount_->look_up("name");
+  const auto file = mount_->open("name", O_WRONLY).id;
+  for (const nfs3::fattr3& wrong :
+       {attributes_of(ftype3::NF3DIR, 7), attributes_of(ftype3::NF3REG, 9)}) {
+    liar_.after_change = wrong;
+    const auto set =
+        mount_->run(mount_->attributes->set(mount_->tree->nodes().find(node->id), {}, {}));
+    ASSERT_TRUE(set);
+    EXPECT_TRUE(node->can_have(set->attributes));
+    EXPECT_EQ(mount_->write(file, 0, "bytes"), 0);
+    EXPECT_EQ(mount_->flush("name"), 0);
+    EXPECT_TRUE(node->can_have(*node->attributes.last()));
+    const auto made = mount_->run(mount_->names->create(mount_->root(), "name", 0644, true, {}));
+    ASSERT_TRUE(made);
+    EXPECT_TRUE(node->can_have(made->entry.attributes));
+    EXPECT_EQ(made->entry.attributes_left, Clock::duration{});
+  }
+  mount_->run(mount_->files->release(file));
+}
+
 TEST_F(Lied, TargetsOfLinksThatNoProgramCanReadAreRefused) {
   liar_.found_attributes = attributes_of(ftype3::NF3LNK, 7);
   const Hold node = mount_->look_up("name");

@@ -319,11 +319,9 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
     if (was_set->resok() == nullptr)
       co_return failed(tree_.refusal(*entry->node, was_set->status()));
     of_file.end(&was_set->resok()->obj_wcc);
-    if (const auto* const now = was_set->resok()->obj_wcc.after.attributes()) {
-      entry->attributes = *now;
-      entry->version = entry->node->attributes.version();
-      entry->attributes_left = entry->node->attributes.left(Tree::now());
-    }
+    if (of_file.after != nullptr) entry->attributes = *of_file.after;
+    entry->version = of_file.after != nullptr ? of_file.version : AttributeCache::kNoVersion;
+    entry->attributes_left = entry->node->attributes.left(Tree::now());
   }
   co_return Created{std::move(*entry), true};
 }

@@ -66,8 +66,7 @@ NodeTable::Hold NodeTable::find_or_add(const nfs3::nfs_fh3& handle,
   const auto known = by_handle_.find(key);
   if (known == by_handle_.end()) return add(std::move(key), attributes);
   Place& place = *place_of(known->second);
-  const bool is_same =
-      place.node->type == attributes.type && place.node->fileid == attributes.fileid;
+  const bool is_same = place.node->can_have(attributes);
   return is_same ? hold(place) : add(std::move(key), attributes);
 }
 
@@ -75,7 +74,7 @@ bool NodeTable::has(const nfs3::nfs_fh3& handle, const nfs3::fattr3& attributes)
   const auto known = by_handle_.find({attributes.fsid, handle.data});
   if (known == by_handle_.end()) return false;
   const std::optional<Node>& node = places_[index_of(known->second) - 1].node;
-  return node && node->type == attributes.type && node->fileid == attributes.fileid;
+  return node && node->can_have(attributes);
 }
 
 NodeTable::Hold NodeTable::find(NodeId id) {

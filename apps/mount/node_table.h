@@ -52,6 +52,11 @@ struct NameOfOurs {
 struct Node {
   explicit Node(const TimeOuts& time_outs) : attributes(time_outs) {}
 
+  // Returns whether attributes of a reply can be this node's, and not another file's.
+  bool can_have(const nfs3::fattr3& found) const noexcept {
+    return found.type == type && found.fileid == fileid;
+  }
+
   NodeId id{};
   nfs3::nfs_fh3 handle;
   nfs3::ftype3 type = nfs3::ftype3::NF3REG;

@@ -16,11 +16,6 @@ constexpr Clock::duration kWaitToSendBack = std::chrono::milliseconds(100);
 constexpr std::size_t kSentBackMax = 1000;
 constexpr Clock::duration kPauseForRoom = std::chrono::milliseconds(5);
 
-// Returns whether a node can have these attributes.
-bool is_of(const Node& node, const nfs3::fattr3& attributes) {
-  return attributes.type == node.type && attributes.fileid == node.fileid;
-}
-
 }  // namespace
 
 Tree::Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options)
@@ -50,7 +45,7 @@ Task<Outcome<Tree::Asked>> Tree::ask_attributes(Node& node, Who who) {
   if (!reply) co_return failed(error_of(reply.error()));
   if (reply->resok() == nullptr) co_return failed(refusal(node, reply->status()));
   const nfs3::fattr3 found = reply->resok()->obj_attributes;
-  if (!is_of(node, found)) co_return failed(refusal(node, nfsstat3::NFS3ERR_STALE));
+  if (!node.can_have(found)) co_return failed(refusal(node, nfsstat3::NFS3ERR_STALE));
   if (node.attributes.take(found, begun, now())) {
     co_return Asked{found, node.attributes.version()};
   }
@@ -81,7 +76,7 @@ bool Tree::note(Node& node, const nfs3::post_op_attr& attributes, AttributeCache
 }
 
 bool Tree::note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Point begun) {
-  if (!is_of(node, attributes)) {
+  if (!node.can_have(attributes)) {
     (void)refusal(node, nfsstat3::NFS3ERR_STALE);
     return false;
   }
