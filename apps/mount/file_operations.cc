@@ -40,6 +40,13 @@ std::uint64_t stamp_of(const Node& node) {
   return node.attributes.version() + (node.own_writes << 32U);
 }
 
+// Returns where a file ended when the server said so the last time. Bytes behind that are read when
+// a program asks for them.
+std::uint64_t size_known(const Node& node) {
+  const nfs3::fattr3* const last = node.attributes.last();
+  return last != nullptr ? last->size : UINT64_MAX;
+}
+
 }  // namespace
 
 // --- Opening and closing ------------------------------------------------------------------------
@@ -306,7 +313,10 @@ Task<Outcome<void>> FileOperations::read(FileId id, std::uint64_t offset, std::s
   for (bool is_first = true;; is_first = false) {
     file = find(id);
     if (file == nullptr) co_return failed(EBADF);
-    if (is_first && !file->ahead.note_read(offset, size, stamp_of(*node), Tree::now())) break;
+    if (is_first &&
+        !file->ahead.note_read(offset, size, stamp_of(*node), Tree::now(), size_known(*node))) {
+      break;
+    }
     read_ahead(id, *file);
     const int error = give_blocks(*file, offset, size, sink);
     if (error == 0) {

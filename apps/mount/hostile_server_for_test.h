@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -212,8 +214,19 @@ class Liar : public nfs3::NFS_V3_Service {
     list(args.cookie, results.set_resok());
     answer.succeed(results);
   }
-  void NFSPROC3_READ(rpcrdma::Answer<nfs3::READ3res> answer, nfs3::READ3args /*args*/) override {
+  void NFSPROC3_READ(rpcrdma::Answer<nfs3::READ3res> answer, nfs3::READ3args args) override {
     nfs3::READ3res results;
+    if (content) {
+      read_from.push_back(args.offset);
+      const auto begin =
+          static_cast<std::size_t>(std::min<std::uint64_t>(args.offset, content->size()));
+      const auto part = std::string_view(*content).substr(begin, args.count);
+      nfs3::READ3resok& ok = results.set_resok();
+      ok.count = static_cast<std::uint32_t>(part.size());
+      ok.data = nfs::bytes_of(part);
+      ok.eof = begin + part.size() == content->size();
+      return answer.succeed(results);
+    }
     if (reads_left && (*reads_left)-- == 0) {
       results.set_resfail(nfs3::nfsstat3::NFS3ERR_IO);
       return answer.succeed(results);
@@ -270,6 +283,8 @@ class Liar : public nfs3::NFS_V3_Service {
   nfs3::nfs_fh3 found = handle_of(7);
   nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);
   std::string target, bytes;
+  std::optional<std::string> content;    // of all files, in place of bytes that READ always has
+  std::vector<std::uint64_t> read_from;  // offsets in it
   std::function<void(nfs3::cookie3, nfs3::READDIRPLUS3resok&)> list;
   std::optional<unsigned> reads_left;  // before one fails; none of them is of the file's end
   std::chrono::milliseconds time_of_write{0};  // that the server's one thread takes

@@ -21,12 +21,17 @@ void ReadAhead::drop_all() {
   end_of_file_.reset();
 }
 
-bool ReadAhead::note_read(std::uint64_t offset, std::size_t size, std::uint64_t stamp, Time now) {
+bool ReadAhead::note_read(std::uint64_t offset, std::size_t size, std::uint64_t stamp, Time now,
+                          std::uint64_t file_size) {
   const bool is_old = std::ranges::any_of(
       blocks_, [&](const auto& each) { return now - each.second.begun > kAgeMax; });
   const bool has_lost_blocks = stamp != stamp_ || is_old;
-  if (has_lost_blocks) drop_all();
+  if (has_lost_blocks) {
+    drop_all();
+    position_ = 0;  // blocks that were used up may have other bytes by now
+  }
   stamp_ = stamp;
+  file_size_ = file_size;
   // The kernel has several reads under way, and they may come in another order. A program that
   // reads here and there between its writes, as databases do, would lose all blocks again and
   // again.
@@ -35,8 +40,8 @@ bool ReadAhead::note_read(std::uint64_t offset, std::size_t size, std::uint64_t 
   if (!is_sequential) {
     drop_all();
     window_ = 0;
-    expected_ = offset + size;
     position_ = 0;
+    expected_ = offset + size;
     return false;
   }
   if (window_ == 0) {
@@ -59,7 +64,7 @@ std::optional<std::uint64_t> ReadAhead::next() const noexcept {
   if (blocks_.size() + voided_.size() >= blocks_max_) return std::nullopt;
   for (std::uint32_t i = 0; i < window_; ++i) {
     const std::uint64_t offset = position_ + i * block_size_;
-    if (end_of_file_ && offset >= *end_of_file_) return std::nullopt;
+    if (offset >= end_of_file_.value_or(file_size_)) return std::nullopt;
     if (!blocks_.contains(offset)) return offset;
   }
   return std::nullopt;

@@ -36,8 +36,10 @@ class ReadAhead {
       : block_size_(block_size), blocks_max_(blocks_max) {}
 
   // A program reads. Returns whether blocks serve it; if not, it reads what it asks for alone.
-  // `stamp` names the file's content: another one voids all blocks.
-  bool note_read(std::uint64_t offset, std::size_t size, std::uint64_t stamp, Time now);
+  // `stamp` names the file's content: another one voids all blocks. None is read behind
+  // `file_size`, where the file ends as far as is known.
+  bool note_read(std::uint64_t offset, std::size_t size, std::uint64_t stamp, Time now,
+                 std::uint64_t file_size = UINT64_MAX);
   // Returns the offset of the next block to read; nullopt: none at the time.
   std::optional<std::uint64_t> next() const noexcept;
   // Begins to read it into the buffer. The block stays where it is until end() was called.
@@ -70,7 +72,8 @@ class ReadAhead {
   std::map<std::uint64_t, Block> blocks_;       // by offset
   std::multimap<std::uint64_t, Block> voided_;  // still being read
   std::uint64_t expected_ = 0;                  // where a sequential read goes on
-  std::uint64_t position_ = 0;
+  std::uint64_t position_ = 0;                  // of the first block that may be read
+  std::uint64_t file_size_ = UINT64_MAX;
   std::optional<std::uint64_t> end_of_file_;
   std::uint32_t window_ = 0;  // blocks
   std::uint64_t stamp_ = 0;

@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <set>
+#include <string>
 #include <vector>
+
+#include "mount/hostile_server_for_test.h"
 
 namespace mounts {
 namespace {
@@ -99,6 +104,24 @@ TEST_F(ReadAheadTest, ChangedFileIsReadAnew) {
   EXPECT_GT(ahead_.in_vain(), 0U);
 }
 
+// The block that has the next byte was used up when it was the last one.
+TEST_F(ReadAheadTest, FileThatHasGrownIsReadFromTheBlockOfItsFormerEnd) {
+  ASSERT_TRUE(ahead_.note_read(0, 1000, 1, now_));
+  fill(1500);
+  ahead_.note_used(0, 1000);
+  ASSERT_TRUE(ahead_.note_read(1000, 500, 1, now_));
+  ahead_.note_used(1000, 1500);
+  ASSERT_TRUE(ahead_.note_read(1500, 500, 2, now_));
+  EXPECT_EQ(ahead_.next(), 1000U);
+}
+
+TEST_F(ReadAheadTest, NothingIsReadBehindTheKnownSizeOfTheFile) {
+  ASSERT_TRUE(ahead_.note_read(0, 1000, 1, now_, 1001));
+  EXPECT_EQ(fill(), (std::vector<std::uint64_t>{0, 1000}));
+  ASSERT_TRUE(ahead_.note_read(1000, 1000, 2, now_, 1000));
+  EXPECT_TRUE(fill().empty());
+}
+
 TEST_F(ReadAheadTest, ReadsHereAndThereBetweenWritesAreMadeAsTheyCome) {
   ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
   fill();
@@ -145,6 +168,41 @@ TEST_F(ReadAheadTest, FailedBlockIsReadAgainOnceItsErrorWasGiven) {
   ahead_.drop_failed(*ahead_.find(0));
   ASSERT_TRUE(ahead_.note_read(0, 100, 1, now_));
   EXPECT_EQ(ahead_.next(), 0U);
+}
+
+// As tail -f does.
+TEST_F(Lied, FileThatIsFollowedIsReadOnceAndNotBehindItsEnd) {
+  TreeOptions options;
+  options.read_size = 1000;
+  mount_ = std::make_unique<MountForTest>(url(), options);
+  std::string& content = liar_.content.emplace(2500, 'x');
+  liar_.attributes = [&](const nfs3::nfs_fh3&) {
+    auto made = attributes_of(ftype3::NF3REG, 7);
+    made.size = made.mtime.seconds = made.ctime.seconds =
+        static_cast<std::uint32_t>(content.size());
+    return made;
+  };
+  liar_.found_attributes = liar_.attributes({});
+  const auto file = mount_->open("name").id;
+  const Hold node = mount_->look_up("name");
+  std::string got;
+  const auto read_on = [&] {
+    while (got.size() < content.size()) {
+      got +=
+          mount_->read(file, got.size(), std::min<std::size_t>(500, content.size() - got.size()));
+    }
+  };
+  read_on();
+  for (char letter = 'a'; letter < 'k'; ++letter) {
+    content += std::string(700, letter);
+    EXPECT_TRUE(mount_->run(mount_->tree->ask_attributes(*node, {})));
+    liar_.read_from.clear();
+    read_on();
+    for (const std::uint64_t each : liar_.read_from) EXPECT_LT(each, content.size());
+    EXPECT_LE(liar_.read_from.size(), 2U) << "one for each block";
+  }
+  EXPECT_TRUE(got == content);
+  mount_->run(mount_->files->release(file));
 }
 
 }  // namespace
