@@ -79,6 +79,8 @@ struct Arm {
   bool is_default = false;
   Declaration declaration;
   Location at;
+  // Set by the checker, unless it is void: the names of its functions.
+  std::string cpp_name, setter;
 };
 
 struct Enumerator {
@@ -130,15 +132,16 @@ struct Definition {
 
   // --- Set by the checker
   std::string cpp_name;
-  bool is_node = false;            // a node of a linked list: its last member is gone
-  Location link_at;                // where that was
-  bool recursive = false;          // contains itself, if only by reference
-  bool has_views = false;          // contains DDP-eligible items: views of somebody's memory
-  std::uint64_t memory_size = 0;   // about sizeof, bytes
-  std::uint64_t encoded_min = 0;   // bytes
-  std::size_t initial_arm = 0;     // of a union that was just made
-  Integer initial_discriminant{};  // the same
-  std::size_t component = 0;       // definitions that contain each other have the same
+  std::string discriminant_cpp_name;  // of a union
+  bool is_node = false;               // a node of a linked list: its last member is gone
+  Location link_at;                   // where that was
+  bool recursive = false;             // contains itself, if only by reference
+  bool has_views = false;             // contains DDP-eligible items: views of somebody's memory
+  std::uint64_t memory_size = 0;      // about sizeof, bytes
+  std::uint64_t encoded_min = 0;      // bytes
+  std::size_t initial_arm = 0;        // of a union that was just made
+  Integer initial_discriminant{};     // the same
+  std::size_t component = 0;          // definitions that contain each other have the same
 };
 
 struct File {

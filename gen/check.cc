@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "gen/claims.h"
 #include "gen/dialect.h"
 #include "gen/names.h"
 
@@ -37,11 +38,6 @@ class Checker {
     Integer value;
     Location at;
   };
-  struct Claim {
-    const Name* name;
-    bool is_type;
-  };
-  using Claims = std::map<std::string, Claim, std::less<>>;
 
   void collect();
   void add_constant(const Name& name, Integer value, bool may_repeat);
@@ -63,9 +59,6 @@ class Checker {
   void cases(Definition& of);
   bool fits_discriminant(const Definition& of, const Value& value);
   void typedef_cycles();
-  bool claim(Claims& claims, const Name& name, std::string cpp, bool is_type);
-  void version_names(Claims& all, const Version& version);
-  void cpp_names();
   void program_numbers();
   void program(Definition& of);
   void procedure(Procedure& procedure);
@@ -476,35 +469,6 @@ void Checker::program(Definition& of) {
 
 // --- Names in C++ ------------------------------------------------------------------------------
 
-bool Checker::claim(Claims& claims, const Name& name, std::string cpp, bool is_type) {
-  const auto [found, is_new] = claims.try_emplace(std::move(cpp), Claim{&name, is_type});
-  const Claim& other = found->second;
-  if (is_new || (other.name->text == name.text && other.is_type == is_type)) return true;
-  diagnostics_.error(
-      name.at, other.name->text == name.text
-                   ? fmt::format("'{}' is a type and a constant; in C++ it can be one of them only",
-                                 name.text)
-                   : fmt::format("'{}' and '{}' are both '{}' in C++", other.name->text, name.text,
-                                 found->first));
-  diagnostics_.note(other.name->at, "the other one");
-  return false;
-}
-
-// A version becomes three classes, and a procedure several functions of them.
-void Checker::version_names(Claims& all, const Version& version) {
-  claim(all, version.name, cpp_name(version.name.text), false);
-  for (const std::string_view ending : {"_Client", "_Service", "_Binding"}) {
-    if (!claim(all, version.name, version.cpp_stem + std::string(ending), true)) break;
-  }
-  Claims methods;
-  for (const Procedure& procedure : version.procedures) {
-    claim(all, procedure.name, cpp_name(procedure.name.text), false);
-    for (const std::string_view ending : {"", "_start", "_async"}) {
-      claim(methods, procedure.name, cpp_name(procedure.name.text) + std::string(ending), false);
-    }
-  }
-}
-
 void Checker::class_names() {
   std::map<std::string, std::set<const Definition*>> programs;
   for (const Definition& each : file_.definitions) {
@@ -515,24 +479,6 @@ void Checker::class_names() {
       const bool is_shared = programs[version.name.text].size() > 1;
       version.cpp_stem = (is_shared ? each.name.text + "_" : "") + version.name.text;
     }
-  }
-}
-
-// Checks that names which differ in the file differ in C++ as well.
-void Checker::cpp_names() {
-  Claims all;
-  for (const Definition& each : file_.definitions) {
-    const bool is_type = each.kind != Kind::kConst && each.kind != Kind::kProgram;
-    claim(all, each.name, each.cpp_name, is_type);
-    for (const Version& version : each.versions) version_names(all, version);
-    Claims inner;
-    for (const Enumerator& one : each.enumerators) {
-      claim(inner, one.name, cpp_name(one.name.text), false);
-    }
-    for_each_declaration(each, [&](const Declaration& one) {
-      if (each.kind == Kind::kTypedef) return;
-      claim(inner, one.name, member_name(one.name.text, each.cpp_name), false);
-    });
   }
 }
 
@@ -548,7 +494,6 @@ void Checker::run() {
     if (each.kind != Kind::kProgram) members(each);
   }
   if (diagnostics_.ok()) typedef_cycles();
-  if (diagnostics_.ok()) cpp_names();
   if (!diagnostics_.ok()) return;
   program_numbers();
   for (Definition& each : file_.definitions) {
@@ -589,6 +534,7 @@ Basic resolved_basic(const Declaration& declaration) {
 void check(File& file, Diagnostics& diagnostics) {
   Checker(file, diagnostics).run();
   if (diagnostics.ok()) lay_out(file, diagnostics);
+  if (diagnostics.ok()) check_claims(file, diagnostics);
 }
 
 }  // namespace rpcrdma::gen

@@ -42,10 +42,13 @@ class Text {
 };
 
 // The C++ type of one element, and of the whole declaration. `scope` goes before names of the
-// file's types: "" or "::NAMESPACE::".
+// file's types: "" or that of scope_of(). Where a name of ours could hide the type, a scope is
+// needed: in functions, behind their parameters, and in classes of unions and programs.
 std::string element_type(const TypeSpec& type, std::string_view scope);
 std::string type_of(const Declaration& declaration, std::string_view scope = {});
-// The scope that the members of a type need: a member with the name of a type hides the type.
+// "::NAMESPACE::"
+std::string scope_of(const EmitOptions& options);
+// The scope that the members of a structure need: one with the name of a type hides the type.
 std::string scope_in(const Definition& of, const EmitOptions& options);
 // "encode", or "encode_NAME" for a typedef that means more than a name.
 std::string function_for(std::string_view verb, const TypeSpec& type);
@@ -63,8 +66,6 @@ bool is_boxed_arm(const Arm& arm);
 std::size_t arm_number(const Definition& of, const Arm& arm);
 bool needs_discriminant(const Arm& arm);
 bool has_void_arm(const Definition& of);
-std::string arm_name(const Definition& of, const Arm& arm);
-std::string setter_name(const Definition& of, const Arm& arm);
 
 // Around what is made: a file's types may have any name, those of our parameters too.
 inline constexpr std::string_view kNoShadowWarnings =

@@ -23,7 +23,7 @@ class Functions {
   Functions(Text& out, const EmitOptions& options) : out_(out), options_(options) {}
 
   void enumeration(const Definition& of) {
-    const std::string& name = of.cpp_name;
+    const std::string name = scope_of(options_) + of.cpp_name;
     out_.add(
         "\nbool is_defined({} value) noexcept {{\n  switch (static_cast<std::int32_t>(value)) {{\n",
         name);
@@ -36,15 +36,15 @@ class Functions {
     out_.add("      return true;\n    default:\n      return false;\n  }}\n}}\n");
     out_.add(
         "void encode({0} value, rpcrdma::MessageWriter& writer) {{\n"
-        "  if (!is_defined(value)) return writer.fail(\"{0}\");\n"
+        "  if (!is_defined(value)) return writer.fail(\"{1}\");\n"
         "  writer.xdr().i32(static_cast<std::int32_t>(value));\n}}\n",
-        name);
+        name, of.cpp_name);
     out_.add(
         "void decode(rpcrdma::MessageReader& reader, {0}& value) {{\n"
-        "  value = static_cast<{0}>(reader.xdr().i32(\"{0}\"));\n"
+        "  value = static_cast<{0}>(reader.xdr().i32(\"{1}\"));\n"
         "  if (reader.ok() && !is_defined(value)) {{\n"
-        "    reader.xdr().fail(rpcrdma::xdr::Errc::kBadEnum, \"{0}\");\n  }}\n}}\n",
-        name);
+        "    reader.xdr().fail(rpcrdma::xdr::Errc::kBadEnum, \"{1}\");\n  }}\n}}\n",
+        name, of.cpp_name);
     out_.add("void measure({}, rpcrdma::SizeCounter& counter) {{\n  counter.add(4);\n}}\n", name);
   }
 
@@ -144,9 +144,10 @@ class Functions {
 
   void union_members(const Definition& of) {
     const std::string& name = of.cpp_name;
-    const std::string discriminant = type_of(of.discriminant, scope_in(of, options_));
+    const std::string discriminant = type_of(of.discriminant, scope_of(options_));
     const Arm& initial = of.arms[of.initial_arm];
-    out_.add("\n{0}::{0}() : discriminant_({1}) {{\n", name, number(of, of.initial_discriminant));
+    out_.add("\n{0}::{0}() : rpcrdma_discriminant_({1}) {{\n", name,
+             number(of, of.initial_discriminant));
     if (!initial.declaration.is_void()) {
       out_.add("  {};\n", emplaced(of, initial));
     }
@@ -176,45 +177,46 @@ class Functions {
     }
     out_.add(
         ") rpcrdma::codec::bad_discriminant(\"{}\");\n"
-        "  discriminant_ = discriminant;\n  arm_.reset();\n}}\n",
+        "  rpcrdma_discriminant_ = discriminant;\n  rpcrdma_arm_.reset();\n}}\n",
         of.name.text);
   }
 
   // An expression that sets the arm to a new value, and is that value.
   std::string emplaced(const Definition& of, const Arm& arm) const {
-    const std::string type = type_of(arm.declaration, scope_in(of, options_));
-    return is_boxed_arm(arm) ? fmt::format("arm_.emplace<rpcrdma::Box<{}>>({}).emplace()", type,
-                                           arm_number(of, arm))
-                             : fmt::format("arm_.emplace<{}>({})", type, arm_number(of, arm));
+    const std::string type = type_of(arm.declaration, scope_of(options_));
+    return is_boxed_arm(arm)
+               ? fmt::format("rpcrdma_arm_.emplace<rpcrdma::Box<{}>>({}).emplace()", type,
+                             arm_number(of, arm))
+               : fmt::format("rpcrdma_arm_.emplace<{}>({})", type, arm_number(of, arm));
   }
 
   void setters(const Definition& of, const Arm& arm, std::size_t index,
                const std::string& discriminant) {
     if (arm.declaration.is_void()) return;
-    const std::string type = type_of(arm.declaration, scope_in(of, options_));
+    const std::string type = type_of(arm.declaration, scope_of(options_));
     const bool asks = needs_discriminant(arm);
     const std::string parameter = asks ? discriminant + " discriminant" : "";
-    const std::string method = setter_name(of, arm);
+    const std::string method = arm.setter;
     out_.add("{}& {}::{}({}) {{\n", type, of.cpp_name, method, parameter);
     if (asks) {
       out_.add("  if (arm_of(discriminant) != {}) rpcrdma::codec::bad_discriminant(\"{}\");\n",
                index, of.name.text);
     }
-    out_.add("  discriminant_ = {};\n  return {};\n}}\n",
+    out_.add("  rpcrdma_discriminant_ = {};\n  return {};\n}}\n",
              asks ? "discriminant" : number(of, arm.cases[0].number), emplaced(of, arm));
     out_.add("{0}& {1}::{2}({3}{4}{0} value) {{\n  return {2}({5}) = std::move(value);\n}}\n", type,
              of.cpp_name, method, parameter, asks ? ", " : "", asks ? "discriminant" : "");
   }
 
   std::string discriminant_of(const Definition& of, const std::string& value) const {
-    return value + "." + member_name(of.discriminant.name.text, of.cpp_name) + "()";
+    return value + "." + of.discriminant_cpp_name + "()";
   }
 
   void each_arm(const Definition& of, std::string_view unused, const Emit& emit) {
     for (std::size_t i = 0; i < of.arms.size(); ++i) {
       const Arm& arm = of.arms[i];
       if (arm.declaration.is_void()) continue;
-      out_.add("  if ({}const auto* arm{} = value.{}()) {{\n", unused, i, arm_name(of, arm));
+      out_.add("  if ({}const auto* arm{} = value.{}()) {{\n", unused, i, arm.cpp_name);
       emit(arm.declaration, fmt::format("(*arm{})", i));
       out_.add("  }}\n");
     }
@@ -232,11 +234,11 @@ class Functions {
     out_.add(
         "  {} discriminant{{}};\n"
         "  switch (rpcrdma::codec::read_arm<{}>(reader, discriminant, {})) {{\n",
-        type_of(of.discriminant), of.cpp_name, field);
+        type_of(of.discriminant, scope_of(options_)), scope_of(options_) + of.cpp_name, field);
     for (std::size_t i = 0; i < of.arms.size(); ++i) {
       const Arm& arm = of.arms[i];
-      const std::string item = fmt::format("value.{}({})", setter_name(of, arm),
-                                           needs_discriminant(arm) ? "discriminant" : "");
+      const std::string item =
+          fmt::format("value.{}({})", arm.setter, needs_discriminant(arm) ? "discriminant" : "");
       const std::string name = fmt::format("\"{}.{}\"", of.name.text, arm.declaration.name.text);
       out_.add("    case {}:", i);
       if (arm.declaration.is_void()) {
@@ -321,7 +323,7 @@ std::string emit_header(const File& file, const EmitOptions& options) {
   for (const Definition& each : file.definitions) {
     if (is_type(each)) declare(out, each);
   }
-  emit_program_classes(out, file);
+  emit_program_classes(out, file, options);
   out.add("\n}}  // namespace {}\n{}\n#endif  // {}\n", options.namespace_name, kWarningsAsBefore,
           guard);
   return out.take();
@@ -349,7 +351,7 @@ std::string emit_source(const File& file, const EmitOptions& options) {
     if (each.kind == Kind::kUnion) functions.union_type(each);
     if (has_functions(each)) functions.alias(each);
   }
-  emit_program_functions(out, file);
+  emit_program_functions(out, file, options);
   out.add("\n}}  // namespace {}\n{}", options.namespace_name, kWarningsAsBefore);
   return out.take();
 }

@@ -46,13 +46,13 @@ void structure(Text& out, const Definition& of) {
 void union_type(Text& out, const Definition& of) {
   begin(out, of);
   out.add("  if (!visit(\"{0}\", value.{1}(), others.{1}()...)) return false;\n",
-          of.discriminant.name.text, member_name(of.discriminant.name.text, of.cpp_name));
+          of.discriminant.name.text, of.discriminant_cpp_name);
   for (const Arm& each : of.arms) {
     if (each.declaration.is_void()) continue;
     out.add(
         "  if (value.{1}() != nullptr && (... && (others.{1}() != nullptr))) {{\n"
         "    return visit(\"{0}\", *value.{1}(), *others.{1}()...);\n  }}\n",
-        each.declaration.name.text, arm_name(of, each));
+        each.declaration.name.text, each.cpp_name);
   }
   out.add("  return true;\n}}\n");
 }

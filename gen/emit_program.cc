@@ -1,7 +1,6 @@
 #include "gen/emit_program.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,18 +30,19 @@ bool is_by_value(const Declaration& argument) {
 
 // Returns the type of a parameter of a client's method: it takes whatever can be written without a
 // copy.
-std::string parameter_type(const Declaration& argument) {
+std::string parameter_type(const Declaration& argument, std::string_view scope) {
   if (argument.is_text()) return "std::string_view";
   if (argument.is_bytes() && argument.shape == Shape::kVariable) return "rpcrdma::Bytes";
-  const std::string type = type_of(argument);
+  const std::string type = type_of(argument, scope);
   return is_by_value(argument) ? type : fmt::format("const {}&", type);
 }
 
 // Returns the type of a parameter of a method whose result is awaited (rpcrdma/generated/stub.h).
-std::string async_parameter_type(const Declaration& argument) {
-  const std::string type = parameter_type(argument);
-  return type.starts_with("const ") ? fmt::format("rpcrdma::AsyncArgument<{}>", type_of(argument))
-                                    : type;
+std::string async_parameter_type(const Declaration& argument, std::string_view scope) {
+  const std::string type = parameter_type(argument, scope);
+  return type.starts_with("const ")
+             ? fmt::format("rpcrdma::AsyncArgument<{}>", type_of(argument, scope))
+             : type;
 }
 
 // Returns whether its type has functions encode(), decode() and measure(), so that templates of the
@@ -67,23 +67,20 @@ struct Method {
   std::string_view places_name() const { return has_places ? "places, " : ""; }
 };
 
-Method method_of(const Procedure& of) {
-  constexpr std::array<std::string_view, 5> kTaken = {"all_traits", "call", "traits", "kProgram",
-                                                      "kVersion"};
+Method method_of(const Procedure& of, std::string_view scope) {
   Method method;
-  method.name = cpp_name(of.name.text);
-  if (std::find(kTaken.begin(), kTaken.end(), method.name) != kTaken.end()) method.name += '_';
-  method.answered = type_of(of.result);
+  method.name = method_name(of.name.text);
+  method.answered = type_of(of.result, scope);
   method.bound = bound_of(of.result);
   method.has_places = method.bound.has_data;
   method.result =
       method.has_places ? fmt::format("rpcrdma::WithReply<{}>", method.answered) : method.answered;
   for (std::size_t i = 0; i < of.arguments.size(); ++i) {
     const Declaration& each = of.arguments[i];
-    method.parameters += fmt::format("{} arg{}, ", parameter_type(each), i + 1);
-    method.async_parameters += fmt::format("{} arg{}, ", async_parameter_type(each), i + 1);
+    method.parameters += fmt::format("{} arg{}, ", parameter_type(each, scope), i + 1);
+    method.async_parameters += fmt::format("{} arg{}, ", async_parameter_type(each, scope), i + 1);
     method.names += fmt::format("arg{}, ", i + 1);
-    method.values += fmt::format(", {} arg{}", type_of(each), i + 1);
+    method.values += fmt::format(", {} arg{}", type_of(each, scope), i + 1);
   }
   return method;
 }
@@ -114,38 +111,42 @@ std::string comment_of(const Procedure& of, const Method& method) {
 
 class Client {
  public:
-  Client(Text& out, const Version& version) : out_(out), name_(version.cpp_stem + "_Client") {}
+  Client(Text& out, const Version& version, std::string scope)
+      : out_(out), name_(version.cpp_stem + "_Client"), scope_(std::move(scope)) {}
 
   void define(const Definition& program, const Version& version) {
     out_.add(
         "\n// Calls {} of {}. Each procedure in three ways: P waits for the results, P_start calls "
         "a\n"
         "// callback with them, P_async is for co_await. The client outlives it.\n"
-        "class {} {{\n public:\n  explicit {}(rpcrdma::Client& client) noexcept : client_(client) "
+        "class {} {{\n public:\n  explicit {}(rpcrdma::Client& client) noexcept : "
+        "rpcrdma_client_(client) "
         "{{}}\n",
         version.name.text, program.name.text, name_, name_);
     for (const Procedure& each : version.procedures) declare(each);
     out_.add("\n private:\n");
     for (const Procedure& each : version.procedures) {
-      const Method method = method_of(each);
+      const Method method = method_of(each, scope_);
       out_.add(
-          "  static rpcrdma::Expected<rpcrdma::Call, rpcrdma::Error> prepare_{0}(\n"
+          "  static rpcrdma::Expected<rpcrdma::Call, rpcrdma::Error> rpcrdma_prepare_{0}(\n"
           "      rpcrdma::Client& client, {1}{2}const rpcrdma::CallOptions& options);\n"
-          "  static rpcrdma::Expected<{3}, rpcrdma::Error> take_{0}(rpcrdma::Reply&& reply);\n",
+          "  static rpcrdma::Expected<{3}, rpcrdma::Error> rpcrdma_take_{0}(rpcrdma::Reply&& "
+          "reply);\n",
           method.name, method.parameters, method.places_parameter(""), method.result);
     }
-    out_.add("\n  rpcrdma::Client& client_;\n}};\n");
+    out_.add("\n  rpcrdma::Client& rpcrdma_client_;\n}};\n");
   }
 
   void implement(const Definition& program, const Version& version) {
     for (const Procedure& each : version.procedures) {
-      const Method method = method_of(each);
+      const Method method = method_of(each, scope_);
       prepare(program, version, each, method);
       take(each, method);
       out_.add(
           "rpcrdma::Expected<{0}, rpcrdma::Error> {1}::{2}({3}{4}const rpcrdma::CallOptions& "
           "options) {{\n"
-          "  return rpcrdma::stub::call(client_, prepare_{2}(client_, {5}{6}options), take_{2});\n"
+          "  return rpcrdma::stub::call(rpcrdma_client_, rpcrdma_prepare_{2}(rpcrdma_client_, "
+          "{5}{6}options), rpcrdma_take_{2});\n"
           "}}\n",
           method.result, name_, method.name, method.parameters, method.places_parameter(""),
           method.names, method.places_name());
@@ -154,7 +155,7 @@ class Client {
 
  private:
   void declare(const Procedure& procedure) {
-    const Method method = method_of(procedure);
+    const Method method = method_of(procedure, scope_);
     out_.add(
         "\n{6}  [[nodiscard]] rpcrdma::Expected<{0}, rpcrdma::Error> {1}({2}{3}"
         "const rpcrdma::CallOptions& options = {{}});\n"
@@ -162,11 +163,13 @@ class Client {
         "  [[nodiscard]] rpcrdma::Expected<void, rpcrdma::Error> {1}_start({2}{4}Callback&& "
         "callback, "
         "const rpcrdma::CallOptions& options = {{}}) {{\n"
-        "    return rpcrdma::stub::start(client_, prepare_{1}(client_, {5}options), take_{1}, "
+        "    return rpcrdma::stub::start(rpcrdma_client_, rpcrdma_prepare_{1}(rpcrdma_client_, "
+        "{5}options), rpcrdma_take_{1}, "
         "std::forward<Callback>(callback));\n  }}\n"
         "  rpcrdma::ResultsAwaiter<{0}> {1}_async({7}{3}"
         "const rpcrdma::CallOptions& options = {{}}) {{\n"
-        "    return {{client_, prepare_{1}(client_, {5}options), take_{1}}};\n  }}\n",
+        "    return {{rpcrdma_client_, rpcrdma_prepare_{1}(rpcrdma_client_, {5}options), "
+        "rpcrdma_take_{1}}};\n  }}\n",
         method.result, method.name, method.parameters, method.places_parameter(" = {}"),
         method.places_parameter(""), method.names + std::string(method.places_name()),
         comment_of(procedure, method), method.async_parameters);
@@ -198,7 +201,7 @@ class Client {
                const Method& method) {
     const bool is_short = std::ranges::all_of(procedure.arguments, is_ordinary);
     out_.add(
-        "\nrpcrdma::Expected<rpcrdma::Call, rpcrdma::Error> {0}::prepare_{1}(\n"
+        "\nrpcrdma::Expected<rpcrdma::Call, rpcrdma::Error> {0}::rpcrdma_prepare_{1}(\n"
         "    rpcrdma::Client& client, {2}{3}const rpcrdma::CallOptions& options) {{\n"
         "  return rpcrdma::stub::prepare_{4}(client, {{{5}U, {6}U, {7}U}}, {8}, {9}, options",
         name_, method.name, method.parameters, method.places_parameter(""),
@@ -225,8 +228,9 @@ class Client {
   }
 
   void take(const Procedure& procedure, const Method& method) {
-    out_.add("rpcrdma::Expected<{0}, rpcrdma::Error> {1}::take_{2}(rpcrdma::Reply&& reply) {{\n",
-             method.result, name_, method.name);
+    out_.add(
+        "rpcrdma::Expected<{0}, rpcrdma::Error> {1}::rpcrdma_take_{2}(rpcrdma::Reply&& reply) {{\n",
+        method.result, name_, method.name);
     if (procedure.result.is_void()) {
       return out_.add("  return rpcrdma::stub::take_nothing(std::move(reply));\n}}\n");
     }
@@ -243,6 +247,7 @@ class Client {
 
   Text& out_;
   std::string name_;
+  std::string scope_;
 };
 
 // --- Bindings
@@ -308,7 +313,8 @@ void emit_binding(Text& out, const Definition& program, const Version& version) 
 
 class Service {
  public:
-  Service(Text& out, const Version& version) : out_(out), name_(version.cpp_stem + "_Service") {}
+  Service(Text& out, const Version& version, std::string scope)
+      : out_(out), name_(version.cpp_stem + "_Service"), scope_(std::move(scope)) {}
 
   void define(const Definition& program, const Version& version) {
     out_.add(
@@ -321,7 +327,7 @@ class Service {
         version.number.number.magnitude);
     for (const Procedure& each : version.procedures) {
       if (!is_served(each)) continue;
-      const Method method = method_of(each);
+      const Method method = method_of(each, scope_);
       out_.add("  virtual void {}(rpcrdma::Answer<{}> answer{});\n", method.name, method.answered,
                method.values);
     }
@@ -331,16 +337,16 @@ class Service {
         "  const rpcrdma::ProcedureTraits* traits(std::uint32_t procedure) const noexcept "
         "override;\n"
         "  void call(rpcrdma::CallContext& context) final;\n\n private:\n"
-        "  void dispatch(rpcrdma::CallContext& context);\n}};\n");
+        "  void rpcrdma_dispatch(rpcrdma::CallContext& context);\n}};\n");
   }
 
   void implement(const Version& version) {
     for (const Procedure& each : version.procedures) {
       if (!is_served(each)) continue;
       codec(each);
-      const Method method = method_of(each);
+      const Method method = method_of(each, scope_);
       std::string values;
-      for (const Declaration& argument : each.arguments) values += ", " + type_of(argument);
+      for (const Declaration& argument : each.arguments) values += ", " + type_of(argument, scope_);
       out_.add(
           "void {}::{}(rpcrdma::Answer<{}> answer{}) {{\n"
           "  answer.fail(rpcrdma::AcceptStatus::kProcUnavail);\n}}\n",
@@ -356,9 +362,10 @@ class Service {
         name_, version.cpp_stem);
     out_.add(
         "// An answer that an exception drops is SYSTEM_ERR.\n"
-        "void {0}::call(rpcrdma::CallContext& context) {{\n  try {{\n    dispatch(context);\n"
+        "void {0}::call(rpcrdma::CallContext& context) {{\n  try {{\n    "
+        "rpcrdma_dispatch(context);\n"
         "  }} catch (...) {{\n  }}\n}}\n"
-        "void {0}::dispatch(rpcrdma::CallContext& context) {{\n"
+        "void {0}::rpcrdma_dispatch(rpcrdma::CallContext& context) {{\n"
         "  [[maybe_unused]] rpcrdma::MessageReader& reader = context.arguments();\n"
         "  switch (context.procedure().number) {{\n",
         name_);
@@ -371,7 +378,7 @@ class Service {
  private:
   std::string codec_name(const Procedure& procedure) const {
     if (is_ordinary(procedure.result)) {
-      return fmt::format("rpcrdma::kResultsCodec<{}>", type_of(procedure.result));
+      return fmt::format("rpcrdma::kResultsCodec<{}>", type_of(procedure.result, scope_));
     }
     return fmt::format("k{}_{}", name_, procedure.name.text);
   }
@@ -379,7 +386,7 @@ class Service {
   void codec(const Procedure& procedure) {
     out_.add("\n");
     if (procedure.result.is_void() || is_ordinary(procedure.result)) return;
-    const std::string type = type_of(procedure.result);
+    const std::string type = type_of(procedure.result, scope_);
     out_.add(
         "namespace {{\nconstexpr rpcrdma::ResultsCodec<{0}> {1} = {{\n"
         "    [](const {0}& value, rpcrdma::MessageWriter& writer) {{\n",
@@ -393,7 +400,7 @@ class Service {
   }
 
   void dispatch(const Procedure& procedure) {
-    const Method method = method_of(procedure);
+    const Method method = method_of(procedure, scope_);
     if (std::ranges::all_of(procedure.arguments, is_ordinary) &&
         (procedure.result.is_void() || is_ordinary(procedure.result))) {
       return out_.add(
@@ -407,18 +414,19 @@ class Service {
     for (std::size_t i = 0; i < procedure.arguments.size(); ++i) {
       const Declaration& each = procedure.arguments[i];
       const std::string name = fmt::format("arg{}", i + 1);
-      out_.add("  {} {}{{}};\n", type_of(each), name);
+      out_.add("  {} {}{{}};\n", type_of(each, scope_), name);
       decode_item(out_, each, name, fmt::format("\"{}.{}\"", procedure.name.text, name), true);
       values += is_by_value(each) ? ", " + name : fmt::format(", std::move({})", name);
     }
     out_.add(
         "      if (!reader.finish()) return answer.fail(rpcrdma::AcceptStatus::kGarbageArgs);\n"
-        "      return {}(std::move(answer){});\n    }}\n",
+        "      return this->{}(std::move(answer){});\n    }}\n",
         method.name, values);
   }
 
   Text& out_;
   std::string name_;
+  std::string scope_;
 };
 
 template <class Visit>
@@ -435,20 +443,22 @@ bool has_programs(const File& file) {
                      [](const Definition& each) { return each.kind == Kind::kProgram; });
 }
 
-void emit_program_classes(Text& out, const File& file) {
+void emit_program_classes(Text& out, const File& file, const EmitOptions& options) {
+  const std::string scope = scope_of(options);
   for_each_version(file, [&](const Definition& program, const Version& version) {
     emit_binding(out, program, version);
-    Client(out, version).define(program, version);
-    Service(out, version).define(program, version);
+    Client(out, version, scope).define(program, version);
+    Service(out, version, scope).define(program, version);
   });
 }
 
-void emit_program_functions(Text& out, const File& file) {
-  if (has_programs(file)) emit_locate_types(out, file);
+void emit_program_functions(Text& out, const File& file, const EmitOptions& options) {
+  const std::string scope = scope_of(options);
+  if (has_programs(file)) emit_locate_types(out, file, scope);
   for_each_version(file, [&](const Definition& program, const Version& version) {
-    Client(out, version).implement(program, version);
-    Service(out, version).implement(version);
-    emit_locate_items(out, version);
+    Client(out, version, scope).implement(program, version);
+    Service(out, version, scope).implement(version);
+    emit_locate_items(out, version, scope);
   });
 }
 

@@ -9,8 +9,8 @@ namespace rpcrdma::gen {
 
 bool has_programs(const File& file);
 // Classes VERSION_Client and VERSION_Service for each version of each program.
-void emit_program_classes(Text& out, const File& file);
-void emit_program_functions(Text& out, const File& file);
+void emit_program_classes(Text& out, const File& file, const EmitOptions& options);
+void emit_program_functions(Text& out, const File& file, const EmitOptions& options);
 
 }  // namespace rpcrdma::gen
 

@@ -128,8 +128,9 @@ std::string first_line(const Definition& of, std::string_view function) {
       function, of.cpp_name);
 }
 
-void enumeration(Text& out, const Definition& of) {
-  out.add("{} {{\n  constexpr {} kValues[] = {{", first_line(of, "randomize"), of.cpp_name);
+void enumeration(Text& out, const Definition& of, const std::string& scope) {
+  out.add("{} {{\n  constexpr {}{} kValues[] = {{", first_line(of, "randomize"), scope,
+          of.cpp_name);
   for (const Enumerator& each : of.enumerators) {
     out.add("{}::{}, ", of.cpp_name, cpp_name(each.name.text));
   }
@@ -138,10 +139,10 @@ void enumeration(Text& out, const Definition& of) {
 }
 
 // Values that are tried as discriminants: all cases, some others, and all of an enumeration.
-void union_type(Text& out, const Definition& of) {
-  const std::string type = type_of(of.discriminant);
-  out.add("{} {{\n  value = {}();\n  if (depth <= 0) return;\n", first_line(of, "randomize"),
-          of.cpp_name);
+void union_type(Text& out, const Definition& of, const std::string& scope) {
+  const std::string type = type_of(of.discriminant, scope);
+  out.add("{} {{\n  value = {}{}();\n  if (depth <= 0) return;\n", first_line(of, "randomize"),
+          scope, of.cpp_name);
   out.add("  {} discriminant{{}};\n  do {{\n", type);
   const Definition* target = resolved_target(of.discriminant);
   if (target != nullptr) {
@@ -171,7 +172,7 @@ void union_type(Text& out, const Definition& of) {
     if (arm.declaration.is_void()) {
       out.add("      value.set_void(discriminant);\n");
     } else {
-      out.add("      auto& item = value.{}({});\n", setter_name(of, arm),
+      out.add("      auto& item = value.{}({});\n", arm.setter,
               needs_discriminant(arm) ? "discriminant" : "");
       randomize(out, arm.declaration, "item");
     }
@@ -180,23 +181,23 @@ void union_type(Text& out, const Definition& of) {
   out.add("    default:\n      break;\n  }}\n}}\n");
 }
 
-void traits(Text& out, const Definition& of) {
+void traits(Text& out, const Definition& of, const std::string& scope) {
   const bool own = has_functions(of);
   const std::string suffix = own ? "_" + of.cpp_name : "";
   out.add(
-      "struct {0}_traits {{\n  using Type = {0};\n"
+      "struct {0}_traits {{\n  using Type = {3}{0};\n"
       "  static constexpr std::string_view kName = \"{1}\";\n"
       "  static void encode(const Type& value, rpcrdma::MessageWriter& writer) {{\n"
-      "    {3}::encode{2}(value, writer);\n  }}\n"
+      "    {3}encode{2}(value, writer);\n  }}\n"
       "  static void decode(rpcrdma::MessageReader& reader, Type& value) {{\n"
-      "    {3}::decode{2}(reader, value);\n  }}\n"
+      "    {3}decode{2}(reader, value);\n  }}\n"
       "  static std::uint64_t encoded_size(const Type& value) {{\n"
-      "    return {3}::encoded_size{2}(value);\n  }}\n"
+      "    return {3}encoded_size{2}(value);\n  }}\n"
       "  static std::string to_string(const Type& value) {{\n"
       "    return rpcrdma::codec::text_of(value);\n  }}\n"
       "  static void randomize(Type& value, std::mt19937_64& random, int depth) {{\n"
-      "    {3}::randomize{2}(value, random, depth);\n  }}\n}};\n",
-      of.cpp_name, of.name.text, suffix, "@");
+      "    {3}randomize{2}(value, random, depth);\n  }}\n}};\n",
+      of.cpp_name, of.name.text, suffix, scope);
 }
 
 bool is_listed(const Definition& of) {
@@ -209,6 +210,8 @@ bool is_listed(const Definition& of) {
 std::string emit_random(const File& file, const EmitOptions& options) {
   Text out;
   emit_prologue(out, options);
+  // Functions of the namespace are used inside of structures that have ones of the same names.
+  const std::string scope = scope_of(options);
   const std::string guard =
       "RPCRDMA_GENERATED_" + namespace_of(options.namespace_name) + "_RANDOM_H_";
   out.add(
@@ -223,8 +226,8 @@ std::string emit_random(const File& file, const EmitOptions& options) {
     out.add("{};\n", first_line(each, function));
   }
   for (const Definition& each : file.definitions) {
-    if (each.kind == Kind::kEnum) enumeration(out, each);
-    if (each.kind == Kind::kUnion) union_type(out, each);
+    if (each.kind == Kind::kEnum) enumeration(out, each, scope);
+    if (each.kind == Kind::kUnion) union_type(out, each, scope);
     if (each.kind == Kind::kStruct) {
       out.add("{} {{\n", first_line(each, "randomize"));
       for (const Declaration& member : each.members) {
@@ -240,7 +243,7 @@ std::string emit_random(const File& file, const EmitOptions& options) {
   }
   out.add("\n// For each type: its name and its functions.\n");
   for (const Definition& each : file.definitions) {
-    if (is_listed(each)) traits(out, each);
+    if (is_listed(each)) traits(out, each, scope);
   }
   out.add("template <class Visit>\nvoid visit_types(Visit&& visit) {{\n");
   for (const Definition& each : file.definitions) {
@@ -248,17 +251,7 @@ std::string emit_random(const File& file, const EmitOptions& options) {
   }
   out.add("}}\n\n}}  // namespace {}\n{}\n#endif  // {}\n", options.namespace_name,
           kWarningsAsBefore, guard);
-  const std::string marked = out.take();
-  // The functions of the namespace, from inside of structures that have the same names.
-  const std::string scope = "::" + options.namespace_name;
-  std::string text;
-  std::size_t from = 0;
-  for (std::size_t at = marked.find("@::"); at != std::string::npos; at = marked.find("@::", at)) {
-    text.append(marked, from, at - from).append(scope);
-    from = ++at;
-  }
-  text.append(marked, from);
-  return text;
+  return out.take();
 }
 
 }  // namespace rpcrdma::gen

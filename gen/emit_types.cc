@@ -117,33 +117,33 @@ class Types {
   void arm(const Definition& of, const Arm& arm, const std::string& scope,
            const std::string& discriminant) {
     const std::string type = type_of(arm.declaration, scope);
-    const std::string name = arm_name(of, arm);
+    const std::string name = arm.cpp_name;
     const std::string wanted = needs_discriminant(arm) ? discriminant + " discriminant" : "";
     out_.add("  // Null unless it is the one that is set.\n");
     if (is_boxed_arm(arm)) {
       out_.add(
           "  const {0}* {1}() const noexcept {{\n    const auto* box = "
-          "arm_.get<rpcrdma::Box<{0}>>({2});\n"
+          "rpcrdma_arm_.get<rpcrdma::Box<{0}>>({2});\n"
           "    return box != nullptr ? box->get() : nullptr;\n  }}\n"
-          "  {0}* {1}() noexcept {{\n    auto* box = arm_.get<rpcrdma::Box<{0}>>({2});\n"
+          "  {0}* {1}() noexcept {{\n    auto* box = rpcrdma_arm_.get<rpcrdma::Box<{0}>>({2});\n"
           "    return box != nullptr ? box->get() : nullptr;\n  }}\n",
           type, name, arm_number(of, arm));
     } else {
       out_.add(
-          "  const {0}* {1}() const noexcept {{ return arm_.get<{0}>({2}); }}\n"
-          "  {0}* {1}() noexcept {{ return arm_.get<{0}>({2}); }}\n",
+          "  const {0}* {1}() const noexcept {{ return rpcrdma_arm_.get<{0}>({2}); }}\n"
+          "  {0}* {1}() noexcept {{ return rpcrdma_arm_.get<{0}>({2}); }}\n",
           type, name, arm_number(of, arm));
     }
-    out_.add("  {0}& {1}({2});\n  {0}& {1}({2}{3}{0} value);\n", type, setter_name(of, arm), wanted,
+    out_.add("  {0}& {1}({2});\n  {0}& {1}({2}{3}{0} value);\n", type, arm.setter, wanted,
              wanted.empty() ? "" : ", ");
   }
 
   void union_type(const Definition& of) {
-    const std::string scope = scope_in(of, options_);
+    const std::string scope = scope_of(options_);
     const std::string discriminant = type_of(of.discriminant, scope);
     out_.add("\nclass {0} {{\n public:\n  {0}();\n", of.cpp_name);
-    out_.add("  {} {}() const noexcept {{ return discriminant_; }}\n", discriminant,
-             member_name(of.discriminant.name.text, of.cpp_name));
+    out_.add("  {} {}() const noexcept {{ return rpcrdma_discriminant_; }}\n", discriminant,
+             of.discriminant_cpp_name);
     for (const Arm& each : of.arms) {
       if (!each.declaration.is_void()) arm(of, each, scope, discriminant);
     }
@@ -155,7 +155,7 @@ class Types {
     }
     out_.add(
         "  // Which arm the value has, counted from 0; -1: none.\n"
-        "  static int arm_of({} discriminant) noexcept;\n\n private:\n  {} discriminant_;\n"
+        "  static int arm_of({} discriminant) noexcept;\n\n private:\n  {} rpcrdma_discriminant_;\n"
         "  rpcrdma::codec::Arm<",
         discriminant, discriminant);
     std::string_view separator;
@@ -166,7 +166,7 @@ class Types {
       out_.add("{}sizeof({}{}{})", separator, boxed ? "rpcrdma::Box<" : "", type, boxed ? ">" : "");
       separator = ", ";
     }
-    out_.add("> arm_;\n}};\n");
+    out_.add("> rpcrdma_arm_;\n}};\n");
   }
 
   Text& out_;
@@ -249,21 +249,20 @@ std::string type_of(const Declaration& declaration, std::string_view scope) {
   return element;
 }
 
+std::string scope_of(const EmitOptions& options) {
+  return "::" + options.namespace_name + "::";
+}
+
 std::string scope_in(const Definition& of, const EmitOptions& options) {
   std::set<std::string> members;
-  bool hides = false;
-  const auto is_hidden = [&](const Declaration& each) {
-    hides = hides || (each.type.target != nullptr && members.contains(each.type.target->cpp_name));
-  };
-  for_each_declaration(of, [&](const Declaration& each) {
+  for (const Declaration& each : of.members) {
     members.insert(member_name(each.name.text, of.cpp_name));
-  });
-  if (of.kind == Kind::kUnion) {
-    members.insert(member_name(of.discriminant.name.text, of.cpp_name));
-    is_hidden(of.discriminant);
   }
-  for_each_declaration(of, is_hidden);
-  return hides ? "::" + options.namespace_name + "::" : "";
+  const bool hides =
+      std::any_of(of.members.begin(), of.members.end(), [&](const Declaration& each) {
+        return each.type.target != nullptr && members.contains(each.type.target->cpp_name);
+      });
+  return hides ? scope_of(options) : "";
 }
 
 bool has_functions(const Definition& of) {
@@ -312,23 +311,6 @@ bool needs_discriminant(const Arm& arm) {
 bool has_void_arm(const Definition& of) {
   return std::any_of(of.arms.begin(), of.arms.end(),
                      [](const Arm& each) { return each.declaration.is_void(); });
-}
-
-std::string arm_name(const Definition& of, const Arm& arm) {
-  std::string name = member_name(arm.declaration.name.text, of.cpp_name);
-  if (name == member_name(of.discriminant.name.text, of.cpp_name) || name == "arm_of") name += '_';
-  return name;
-}
-
-std::string setter_name(const Definition& of, const Arm& arm) {
-  std::string name = "set_" + arm_name(of, arm);
-  const auto is_taken = [&] {
-    return name == of.cpp_name || std::any_of(of.arms.begin(), of.arms.end(), [&](const Arm& each) {
-             return !each.declaration.is_void() && arm_name(of, each) == name;
-           });
-  };
-  while (is_taken()) name += '_';
-  return name;
 }
 
 void emit_types(Text& out, const File& file, const EmitOptions& options) {

@@ -11,7 +11,7 @@ namespace rpcrdma::gen {
 namespace {
 
 // C++20's keywords and alternative words, and the names that generated code uses by itself.
-constexpr std::array<std::string_view, 106> kReserved = {
+constexpr std::array<std::string_view, 111> kReserved = {
     "alignas",       "alignof",      "and",
     "and_eq",        "asm",          "auto",
     "bitand",        "bitor",        "bool",
@@ -47,7 +47,8 @@ constexpr std::array<std::string_view, 106> kReserved = {
     "measure",       "encoded_size", "to_string",
     "random_detail", "fields",       "is_defined",
     "randomize",     "linux",        "unix",
-    "walk"};
+    "walk",          "encode_node",  "decode_node",
+    "measure_node",  "walk_node",    "visit_types"};
 
 // Headers of C and of POSIX that lie in no folder, and those of Linux that programs include most.
 constexpr auto kHeaders = std::to_array<std::string_view>(
@@ -98,8 +99,9 @@ std::string cpp_name(std::string_view name) {
 }
 
 std::string type_name(std::string_view name) {
-  // decode(reader, T&)
-  return name == "reader" ? std::string(name) + "_" : cpp_name(name);
+  // decode(reader, T&); and a member with the name of its class would be a constructor.
+  const bool is_taken = name == "reader" || is_of_every_union(name);
+  return is_taken ? std::string(name) + "_" : cpp_name(name);
 }
 
 std::string member_name(std::string_view name, std::string_view type_cpp_name) {
@@ -107,6 +109,19 @@ std::string member_name(std::string_view name, std::string_view type_cpp_name) {
   // The second is what WithReply adds to a type.
   if (result == type_cpp_name || result == "rpcrdma_reply_") result += '_';
   return result;
+}
+
+bool is_of_every_union(std::string_view name) {
+  return name == "arm_of" || name == "set_void" || name == "rpcrdma_arm_" ||
+         name == "rpcrdma_discriminant_";
+}
+
+std::string method_name(std::string_view procedure) {
+  constexpr std::array<std::string_view, 8> kTaken = {
+      "all_traits",       "call",  "check_credential", "kProgram", "kVersion", "rpcrdma_client_",
+      "rpcrdma_dispatch", "traits"};
+  const bool is_taken = std::find(kTaken.begin(), kTaken.end(), procedure) != kTaken.end();
+  return is_taken ? std::string(procedure) + "_" : cpp_name(procedure);
 }
 
 bool is_namespace(std::string_view name) {

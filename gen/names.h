@@ -14,6 +14,10 @@ std::string cpp_name(std::string_view name);
 std::string type_name(std::string_view name);
 // Does the same for a member of the type: a member cannot have the name of its class.
 std::string member_name(std::string_view name, std::string_view type_cpp_name);
+// Returns whether every union has a member of this name.
+bool is_of_every_union(std::string_view name);
+// Does the same for the functions of a procedure, in the classes of its version.
+std::string method_name(std::string_view procedure);
 // Returns whether a namespace can have the name: NAME::NAME…. The first must be no function or type
 // of C's headers.
 bool is_namespace(std::string_view name);

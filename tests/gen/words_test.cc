@@ -168,6 +168,18 @@ TEST(Names, MembersHaveOthersThanTheirType) {
   EXPECT_EQ(member_name("class", "class_"), "class__");
 }
 
+TEST(Names, ProceduresHaveOthersThanTheirClasses) {
+  EXPECT_EQ(method_name("name"), "name");
+  EXPECT_EQ(method_name("class"), "class_");
+  for (const char* each : {"call", "traits", "all_traits", "check_credential", "kProgram",
+                           "kVersion", "rpcrdma_client_", "rpcrdma_dispatch"}) {
+    EXPECT_EQ(method_name(each), std::string(each) + "_");
+  }
+  for (const char* each : {"dispatch", "answer", "context", "reader", "client_", "arg1"}) {
+    EXPECT_EQ(method_name(each), each);
+  }
+}
+
 TEST(Names, NamespacesConsistOfNames) {
   for (const char* each : {"a", "a::b", "_a1::B_2::c"}) EXPECT_TRUE(is_namespace(each)) << each;
   for (const char* each : {"", "::a", "a::", "a:b", "a:::b", "a::::b", "1a", "a::1", "a-b", "a b",
@@ -194,6 +206,55 @@ TEST(Names, AreTakenInAnyPlaceIfCPlusPlusHasThem) {
   EXPECT_NE(made.header.find("struct private_"), std::string::npos);
 }
 
+// Returns which of the texts the made code lacks.
+std::vector<std::string> missing(const std::string& made, const std::vector<std::string>& texts) {
+  std::vector<std::string> lacking;
+  for (const std::string& each : texts) {
+    if (made.find(each) == std::string::npos) lacking.push_back(each);
+  }
+  return lacking;
+}
+
+TEST(Names, QualifyTypesWhereOursCouldHideThem) {
+  const Compiled made = compile(
+      "enum value { V }; struct client { int a; }; typedef client *answer; struct big { opaque "
+      "b[99]; };\n"
+      "union box switch (value discriminant) { case V: big item; };\n"
+      "program P { version PV { answer ask(client, value) = 1; client tell(string, answer) = 2; } "
+      "= 1; } = 2;\n",
+      {.name = "a.x", .namespace_name = {}, .random = true});
+  ASSERT_TRUE(made.ok) << made.messages;
+  EXPECT_EQ(
+      missing(
+          made.header,
+          {"rpcrdma_arm_.get<rpcrdma::Box<::a::big>>(1)", "::a::value discriminant() const",
+           "rpcrdma::ResultsAwaiter<::a::answer> ask_async(", "const ::a::client& arg1",
+           "void tell(rpcrdma::Answer<::a::client> answer, std::string arg1, ::a::answer arg2)"}),
+      std::vector<std::string>());
+  EXPECT_EQ(missing(made.source,
+                    {"static_cast<::a::value>(", "read_arm<::a::box>(", "::a::answer arg2{};",
+                     "rpcrdma_arm_.emplace<rpcrdma::Box<::a::big>>(1)", "return this->tell(",
+                     "walk(reader, rpcrdma::codec::Of<::a::client>{});"}),
+            std::vector<std::string>());
+  EXPECT_EQ(missing(made.random, {"constexpr ::a::value kValues[]", "value = ::a::box();",
+                                  "using Type = ::a::client;"}),
+            std::vector<std::string>());
+}
+
+TEST(Names, ArmsHaveOthersThanThoseThatEveryUnionHas) {
+  const Compiled made = compile(
+      "union u switch (int arm_of) { case 0: int arm_; case 1: int set_void; case 2: int arm_of; "
+      "};\n"
+      "union v switch (int set_a) { case 0: int a; case 1: int v; };\n",
+      {.name = "a.x", .namespace_name = {}, .random = true});
+  ASSERT_TRUE(made.ok) << made.messages;
+  EXPECT_EQ(missing(made.header, {"std::int32_t arm_of_() const", "std::int32_t* arm_() noexcept",
+                                  "std::int32_t* set_void_() noexcept",
+                                  "std::int32_t* arm_of__() noexcept", "std::int32_t set_a() const",
+                                  "std::int32_t& set_a_();", "std::int32_t* v_()"}),
+            std::vector<std::string>());
+}
+
 constexpr std::string_view kOneOfEach =
     "enum color { RED }; struct point { int x; opaque data<>; /* ddp */ };\n"
     "union choice switch (color which) { case RED: point p; }; typedef point points<>;\n";
@@ -207,7 +268,7 @@ TEST(Compiler, WritesTextAndComparisonOnlyOnRequest) {
     EXPECT_EQ(plain.header.find(each), std::string::npos) << each;
     EXPECT_EQ(plain.source.find(each), std::string::npos) << each;
   }
-  EXPECT_NE(plain.source.find("bool is_defined(color value)"), std::string::npos);
+  EXPECT_NE(plain.source.find("bool is_defined(::a::color value)"), std::string::npos);
   const Compiled more = compile(kOneOfEach, {.name = "a.x", .namespace_name = {}, .fields = true});
   EXPECT_EQ(more.header, plain.header);
   EXPECT_EQ(more.source, plain.source);
