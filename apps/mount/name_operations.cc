@@ -387,10 +387,13 @@ Task<Outcome<void>> NameOperations::remove_once(Hold parent, std::string name, W
 
 Task<Outcome<void>> NameOperations::remove_directory(Hold parent, std::string name, Who who) {
   const NodeId above = parent->id;
+  const std::uint64_t gone = ours_.gone();
   auto removed = co_await remove_directory_once(std::move(parent), name, who);
   if (removed || removed.error() != ENOTEMPTY) co_return removed;
   auto found = co_await find(tree_.nodes().find(above), name, who);
-  if (!found || !found->node || found->node->names_of_ours == 0) co_return removed;
+  if (!found || !found->node) co_return removed;
+  // Without one now, the one that was in the way may have gone since the server has looked.
+  if (found->node->names_of_ours == 0 && ours_.gone() == gone) co_return removed;
   const bool is_worth_it = co_await ours_.wait_until_gone(std::move(found->node), who.deadline);
   parent = tree_.nodes().find(above);
   if (!is_worth_it || !parent) co_return removed;

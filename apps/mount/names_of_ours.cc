@@ -51,6 +51,7 @@ void NamesOfOurs::note(Node& file, Node& parent, const std::string& ours, Who wh
 
 // A directory that the table had forgotten meanwhile begins at none.
 void NamesOfOurs::note_gone(NodeId directory) {
+  ++gone_;
   const Hold parent = tree_.nodes().find(directory);
   if (parent && parent->names_of_ours > 0) --parent->names_of_ours;
 }

@@ -40,6 +40,8 @@ class NamesOfOurs {
   // Waits until a directory has no files with such names: as long as they go, and for a moment
   // since the kernel may be about to say that the last one was closed. Returns whether it has none.
   Task<bool> wait_until_gone(Hold directory, Time deadline);
+  // Counts the names that have gone. Whoever was refused for one sees that it may ask again.
+  std::uint64_t gone() const noexcept { return gone_; }
 
  private:
   std::string name_for(const Node& file, const Node& parent);
@@ -52,7 +54,7 @@ class NamesOfOurs {
   Task<bool> remove_once(const NameOfOurs& ours);
 
   Tree& tree_;
-  std::uint64_t last_ = 0;
+  std::uint64_t last_ = 0, gone_ = 0;
 };
 
 // As long as it lives, a change of the names of a file is under way. A last close in this time

@@ -100,6 +100,13 @@ TEST_F(NameOfOurs, KeepsItsDirectoryAsLongAsAProgramHasTheFileOpen) {
   EXPECT_EQ(remove_directory(), 0);
 }
 
+// The server has found it there, and it goes before anybody asks what keeps the directory.
+TEST_F(NameOfOurs, KeepsNoDirectoryWhenItGoesRightBehindTheServersRefusal) {
+  const FileId file = removed_while_open();
+  close_during(mount_.names->remove_directory(mount_.root(), "d", {}), file);
+  EXPECT_FALSE(fs::exists(folder()));
+}
+
 // The server may be slow to remove it, or to take the bytes that were written before.
 TEST_F(NameOfOurs, IsWaitedForAsLongAsItGoes) {
   const FileId file = open_file();
