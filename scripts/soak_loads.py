@@ -254,7 +254,8 @@ class Mount(Load):
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
     def turn(self):
-        tree, there = self.tree(), self.at / f"mounted-{self.turns % 3}"
+        # A name of its own: what one turn cannot remove is not in the way of others.
+        tree, there = self.tree(), self.at / f"mounted-{self.turns}"
         shutil.copytree(tree, there, symlinks=True)
         moved = there / "moved"
         (there / "file-0").rename(moved)
