@@ -64,8 +64,8 @@ void find_lists(File& file, Diagnostics& diagnostics) {
     if (target == nullptr || !target->is_node) return;
     if (declared.shape == Shape::kFixed || declared.shape == Shape::kVariable) {
       diagnostics.error(declared.type.name.at,
-                        fmt::format("'{}' is a node of a linked list; an array of lists needs a "
-                                    "typedef of the list: typedef {} *NAME",
+                        fmt::format("'{}' is a node of a linked list; an array of nodes, each "
+                                    "with those behind it, needs a typedef: typedef {} NAME",
                                     target->name.text, target->name.text));
       return;
     }
@@ -77,8 +77,14 @@ void find_lists(File& file, Diagnostics& diagnostics) {
   for (Definition& each : file.definitions) {
     if (each.is_node) each.members.pop_back();
   }
+  // The typedefs of nodes come first, since what is made of them depends on their being lists.
   for (Definition& each : file.definitions) {
-    for_each_declaration(each, mark);
+    if (each.kind == Kind::kTypedef && each.alias.shape == Shape::kPlain) mark(each.alias);
+  }
+  for (Definition& each : file.definitions) {
+    if (each.kind != Kind::kTypedef || each.alias.shape != Shape::kPlain) {
+      for_each_declaration(each, mark);
+    }
     for (Version& version : each.versions) {
       for (Procedure& procedure : version.procedures) {
         if (!procedure.result.is_void()) mark(procedure.result);
