@@ -32,6 +32,7 @@ TEST(Lists, AreTheSameInEveryOrderOfTheDefinitions) {
     const Compiled made = compile(text, {.name = "a.x", .namespace_name = {}});
     ASSERT_TRUE(made.ok) << text << made.messages;
     ASSERT_EQ(struct_of(made.header, "all"), wanted) << text;
+    ASSERT_NE(made.header.find("using maybe = std::optional<more>;"), std::string::npos) << text;
   } while (std::next_permutation(definitions.begin(), definitions.end()));
 }
 
