@@ -27,7 +27,8 @@ struct Name {
 struct Value {
   std::string name;  // empty: a number
   Location at;
-  Integer number{};  // the checker sets it for names
+  Integer number{};    // the checker sets it for names
+  bool known = false;  // the name had this number where it stands, from the preprocessor
 };
 
 enum class Basic : std::uint8_t {

@@ -120,10 +120,11 @@ bool Checker::find_number(Value& value, std::set<std::string>& seen) const {
   std::optional<Integer> found;
   for (auto each = first; each != last; ++each) {
     Value number = *each->second;
-    const auto constant = constants_.find(number.name);
+    const bool is_name = !number.name.empty() && !number.known;
+    const auto constant = is_name ? constants_.find(number.name) : constants_.end();
     if (constant != constants_.end()) {
       number.number = constant->second.value;
-    } else if (!number.name.empty() && !find_number(number, seen)) {
+    } else if (is_name && !find_number(number, seen)) {
       return false;
     }
     if (found && !(*found == number.number)) return false;
@@ -135,7 +136,7 @@ bool Checker::find_number(Value& value, std::set<std::string>& seen) const {
 
 // Sets the number of a value that is a name.
 bool Checker::find(Value& value) {
-  if (value.name.empty()) return true;
+  if (value.name.empty() || value.known) return true;
   if (const auto found = constants_.find(value.name); found != constants_.end()) {
     value.number = found->second.value;
     return true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -81,6 +82,8 @@ class Lexer {
   void directive();
   void include(Location at, std::string_view rest);
   void define(Location at, std::string_view rest);
+  void undefine(std::string_view name);
+  void warn_of_another(Location at, std::string_view name, const std::optional<Integer>& number);
   bool c_define(Location at, std::string_view line);
   std::optional<Integer> number_of(std::string_view text) const;
   void condition(Location at, std::string_view name, std::string_view rest);
@@ -104,6 +107,8 @@ class Lexer {
   bool warned_of_percent_ = false;
   std::vector<Conditional> conditionals_;
   std::vector<std::string_view> flags_;  // #define without a number
+  // What #define says down to here: other numbers may have been there before.
+  std::map<std::string_view, Integer> defined_;
   Lexed out_;
 };
 
@@ -285,6 +290,25 @@ std::optional<Integer> Lexer::number_of(std::string_view text) const {
   });
 }
 
+void Lexer::undefine(std::string_view name) {
+  std::erase(flags_, name);
+  std::erase_if(out_.defines, [name](const Define& each) { return each.name == name; });
+  defined_.erase(name);
+}
+
+// C's preprocessor goes on with the other number, and warns as well.
+void Lexer::warn_of_another(Location at, std::string_view name,
+                            const std::optional<Integer>& number) {
+  const auto before =
+      std::find_if(out_.defines.begin(), out_.defines.end(),
+                   [name](const Define& each) { return !each.gives_way && each.name == name; });
+  if (before == out_.defines.end() || (number && before->value == *number)) return;
+  diagnostics_.warning(
+      at, fmt::format("'{}' is defined already, as another number; this one counts from here on",
+                      name));
+  diagnostics_.note(before->at, "this one counts down to there");
+}
+
 void Lexer::define(Location at, std::string_view rest) {
   rest = trimmed(rest);
   const std::size_t size =
@@ -293,10 +317,11 @@ void Lexer::define(Location at, std::string_view rest) {
   const std::string_view value = trimmed(rest.substr(size));
   if (name.empty()) return diagnostics_.error(at, "expected a name after #define");
   const auto number = number_of(value);
-  std::erase_if(out_.defines,
-                [name](const Define& each) { return each.gives_way && each.name == name; });
+  warn_of_another(at, name, number);
+  undefine(name);
   if (number) {
     out_.defines.push_back({name, at, *number});
+    defined_.emplace(name, *number);
     return;
   }
   flags_.push_back(name);
@@ -347,8 +372,7 @@ void Lexer::directive() {
   if (skipping()) return;
   if (name == "define") return define(at, rest);
   if (name == "undef") {
-    std::erase(flags_, trimmed(rest));
-    std::erase_if(out_.defines, [&](const Define& each) { return each.name == trimmed(rest); });
+    undefine(trimmed(rest));
     return;
   }
   // "# 1 "file"", which the C preprocessor leaves, and #pragma mean nothing to us.
@@ -377,7 +401,12 @@ void Lexer::word() {
   const std::size_t start = at_;
   while (is_word(peek())) ++at_;
   const std::string_view text = text_.substr(start, at_ - start);
-  out_.tokens.push_back({Token::Kind::kName, place(start, text.size()), text});
+  Token& added =
+      out_.tokens.emplace_back(Token{Token::Kind::kName, place(start, text.size()), text});
+  if (const auto found = defined_.find(text); found != defined_.end()) {
+    added.number = found->second;
+    added.defined = true;
+  }
 }
 
 void Lexer::text() {

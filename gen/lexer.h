@@ -28,7 +28,8 @@ struct Token {
   Kind kind = Kind::kEnd;
   Location at;
   std::string_view text;  // of the source; empty at the end
-  Integer number{};       // of kNumber
+  Integer number{};       // of kNumber, and of a name that is defined here
+  bool defined = false;   // "#define NAME NUMBER" stands above the name, and no #undef below that
 
   bool is(std::string_view word) const { return kind != Kind::kEnd && text == word; }
 };

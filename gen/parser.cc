@@ -34,7 +34,9 @@ bool is_self_named(const Declaration& declared) {
 // Compares types as they are written: a type that was defined on the spot is another one each time.
 bool is_same_type(const Declaration& a, const Declaration& b) {
   const auto same_bound = [](const Value& one, const Value& other) {
-    return one.name == other.name && (!one.name.empty() || one.number == other.number);
+    const bool has_numbers = one.name.empty() || one.known;
+    return one.name == other.name && one.known == other.known &&
+           (!has_numbers || one.number == other.number);
   };
   return a.type.target == nullptr && b.type.target == nullptr && a.type.basic == b.type.basic &&
          (a.type.basic != Basic::kNone || a.type.name.text == b.type.name.text) &&
@@ -175,7 +177,7 @@ Value Parser::value(std::string_view what) {
     return {{}, found.at, found.number};
   }
   const Name named = name(what);
-  return {named.text, named.at};
+  return {named.text, named.at, found.number, found.defined};
 }
 
 // --- Definitions -------------------------------------------------------------------------------
