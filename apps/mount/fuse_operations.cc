@@ -394,26 +394,33 @@ void read_file(fuse_req_t handle, fuse_ino_t /*number*/, std::size_t size, off_t
   });
 }
 
-// The bytes are in the buffer that was received, which goes on with them.
+// The bytes go on in the buffer that they came in, or wait for one.
 void write_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_bufvec* bytes, off_t offset,
                 fuse_file_info* file) {
   Session& session = Session::of(handle);
   const FileId id{file->fh};
   const fuse_buf& first = bytes->buf[0];
-  Buffer received = session.take_received();
-  const auto* const data = static_cast<const std::byte*>(first.mem);
-  const auto begin = static_cast<std::size_t>(data - received.memory().data());
-  session.serve_at_once(handle,
-                        [&session, id, offset, begin, size = first.size,
-                         buffer = std::move(received)](Request& request) mutable -> Task<int> {
-                          // A program that goes on writing would keep the session from its end.
-                          if (session.is_draining()) co_return ENOTCONN;
-                          auto done = co_await session.files().write(
-                              id, static_cast<std::uint64_t>(offset), buffer, begin, size);
-                          if (!done) co_return done.error();
-                          request.written(size);
-                          co_return 0;
-                        });
+  auto received = session.received().take({static_cast<const std::byte*>(first.mem), first.size});
+  session.serve_at_once(
+      handle,
+      [&session, id, offset, data = std::move(received)](Request& request) mutable -> Task<int> {
+        if (data.is_outside()) {
+          request.wait_for_room([&data] { data.drop(); });
+          Buffer buffer = co_await session.files().take_buffer();
+          request.end_waiting();
+          // Nobody knows of these bytes any more: they are not written.
+          if (request.is_answered()) co_return 0;
+          data.put_into(std::move(buffer));
+        }
+        // A program that goes on writing would keep the session from its end.
+        if (session.is_draining()) co_return ENOTCONN;
+        const std::size_t size = data.size();
+        auto done = co_await session.files().write(id, static_cast<std::uint64_t>(offset),
+                                                   data.buffer(), data.begin(), size);
+        if (!done) co_return done.error();
+        request.written(size);
+        co_return 0;
+      });
 }
 
 void flush_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_file_info* file) {

@@ -125,19 +125,33 @@ void Requests::note_interrupt(fuse_req_t /*handle*/, void* request) {
   static_cast<Request*>(request)->is_interrupted_ = true;
 }
 
-void Requests::look(Time now) {
-  for (Request& each : all_) {
-    if (each.deadline_ > now) break;
+void Requests::give_up(Request& request, int error) {
+  request.fail(error);
+  if (request.give_up_) std::exchange(request.give_up_, nullptr)();
+}
+
+void Requests::prolong(Request& request, Time deadline) {
+  request.deadline_ = std::max(deadline, all_.back().deadline_);
+  all_.splice(all_.end(), all_, request.at_);
+}
+
+void Requests::look(Time now, Time last_written) {
+  for (auto at = all_.begin(); at != all_.end() && at->deadline_ <= now;) {
+    Request& each = *at++;
     if (each.is_answered()) continue;
+    if (each.give_up_ && last_written + patience_ > now) {
+      prolong(each, last_written + patience_);
+      continue;
+    }
     ++timed_out_;
-    each.fail(ETIMEDOUT);
+    give_up(each, ETIMEDOUT);
   }
   if (now < next_look_) return;
   next_look_ = now + kLookEvery;
   for (Request& each : all_) {
     if (!each.is_interrupted_ || each.is_answered() || !is_dying(each.thread_)) continue;
     ++interrupted_;
-    each.fail(EINTR);
+    give_up(each, EINTR);
   }
 }
 

@@ -7,10 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "mount/fuse_library.h"
 #include "mount/tree.h"
@@ -36,6 +38,11 @@ class Request {
   int thread() const noexcept { return thread_; }
   Who who() const { return {uid_, credential_ ? &*credential_ : nullptr, deadline_, thread_}; }
 
+  // It waits for a buffer, in a line that goes on as long as the server takes bytes: so long it has
+  // time. `give_up` runs if it is answered meanwhile.
+  void wait_for_room(std::function<void()> give_up) { give_up_ = std::move(give_up); }
+  void end_waiting() { give_up_ = nullptr; }
+
   bool fail(int error);  // 0 answers with success and no data
   bool entry(const fuse_entry_param& entry);
   bool created(const fuse_entry_param& entry, const fuse_file_info& file);
@@ -55,6 +62,7 @@ class Request {
   int thread_ = 0;
   std::uint32_t uid_ = 0;
   bool is_interrupted_ = false;
+  std::function<void()> give_up_;  // empty: it waits for no buffer
   std::optional<rpcrdma::AuthSys> credential_;
   std::list<Request>::iterator at_{};
 };
@@ -70,8 +78,13 @@ class Requests {
   Request& add(fuse_req_t handle, Time begun);
   void end(Request& request) { all_.erase(request.at_); }
 
-  // Ends requests that have waited too long, or whose programs are dying.
-  void look(Time now);
+  // Ends requests that have waited too long, or whose programs are dying. `last_written`: when the
+  // server took bytes the last time.
+  void look(Time now, Time last_written);
+  // The kernel cannot say which are interrupted: look() goes by the programs alone.
+  void note_all_interrupted() {
+    for (Request& each : all_) each.is_interrupted_ = true;
+  }
   std::optional<Time> next_time() const;
   std::size_t count() const noexcept { return all_.size(); }
   std::uint64_t total() const noexcept { return total_; }
@@ -79,6 +92,8 @@ class Requests {
   std::uint64_t interrupted() const noexcept { return interrupted_; }
 
  private:
+  static void give_up(Request& request, int error);
+  void prolong(Request& request, Time deadline);
   static void note_interrupt(fuse_req_t handle, void* request);
   static rpcrdma::AuthSys credential_of(fuse_req_t handle);
 

@@ -26,7 +26,8 @@ constexpr Clock::duration kLookForStop = std::chrono::milliseconds(50);
 constexpr Clock::duration kBesides = std::chrono::seconds(2);
 constexpr std::size_t kNamesAtATime = 256;  // to forget
 constexpr Clock::duration kPauseForgetting = std::chrono::milliseconds(1);
-constexpr unsigned kBackground = 64;  // requests that the kernel makes ahead of programs
+constexpr std::size_t kShareOutside = 16;  // of the buffers' memory, for bytes that wait for them
+constexpr unsigned kBackground = 64;       // requests that the kernel makes ahead of programs
 
 // The last line that libfuse had to say.
 std::string& said() {
@@ -64,6 +65,7 @@ Session::Session(nfs::Mounted& server, const SessionOptions& options)
       server_(server),
       requests_(options.patience, options.is_for_all),
       tree_(server, turns_, options.tree),
+      received_(tree_.buffers(), tree_.buffers().all().size() / kShareOutside),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   tree_.buffers().on_return([this] { files_.buffer_returned(); });
   files_.on_void([this](NodeId node) { report_void(node); });
@@ -123,7 +125,7 @@ void Session::raise_read_ahead(const std::string& directory) const {
 Session::~Session() {
   if (session_ == nullptr) return;
   if (is_mounted_) ::fuse_session_unmount(session_);
-  received_ = {};
+  received_.give_back();
   ::fuse_session_destroy(session_);
 }
 
@@ -172,14 +174,15 @@ fuse_entry_param Session::entry_for_kernel(const Entry& entry) const {
 
 bool Session::receive_one() {
   if (has_ended_) return false;
-  if (!received_) received_ = tree_.buffers().take();
-  if (!received_) {
-    // Programs whose requests were not read can be killed: they may wait.
+  const auto memory = received_.memory();
+  if (memory.empty()) {
+    // Most programs whose requests were not read can be killed. The kernel may have said so of
+    // others, but that is not read either.
     files_.make_room();
     unread_.note_none(Clock::now());
+    requests_.note_all_interrupted();
     return false;
   }
-  const auto memory = received_.memory();
   const ssize_t size = ::read(::fuse_session_fd(session_), memory.data(), memory.size());
   if (size <= 0) {
     has_ended_ = size == 0 || errno == ENODEV;
@@ -209,7 +212,7 @@ void Session::forget_names() {
 bool Session::go_on() {
   bool is_busy = false;
   for (int i = 0; i < kRequestsAtATime && receive_one(); ++i) is_busy = true;
-  requests_.look(Clock::now());
+  requests_.look(Clock::now(), files_.last_written());
   server_.connections().progress();
   const auto next = turns_.next_time();
   if (next && *next <= Clock::now()) is_busy = true;
@@ -254,8 +257,7 @@ bool Session::wait(int stop) {
   std::array<pollfd, 3> entries{pollfd{::fuse_session_fd(session_), POLLIN, 0},
                                 pollfd{server_.connections().wait_fd(), POLLIN, 0},
                                 pollfd{stop, POLLIN, 0}};
-  const bool has_no_buffer = !received_ && tree_.buffers().free_count() == 0;
-  if (has_ended_ || has_no_buffer) entries[0].fd = -1;
+  if (has_ended_ || !received_.has_memory()) entries[0].fd = -1;
   std::int64_t left = -1;
   if (until) {
     left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();

@@ -23,6 +23,7 @@
 #include "mount/fuse_library.h"
 #include "mount/fuse_requests.h"
 #include "mount/name_operations.h"
+#include "mount/receive_room.h"
 #include "mount/tree.h"
 #include "mount/unread.h"
 #include "nfs/client/mounted.h"
@@ -99,8 +100,8 @@ class Session {
   }
   // The session ends once the server has what was written so far.
   bool is_draining() const noexcept { return is_draining_; }
-  // The bytes of a write lie in the buffer that was received last, which the caller takes over.
-  Buffer take_received() noexcept { return std::move(received_); }
+  // The bytes of a write lie where the last request was received.
+  ReceiveRoom& received() noexcept { return received_; }
   // Reports to the kernel that its attributes of a node are void.
   void report_void(NodeId node);
   fuse_entry_param entry_for_kernel(const Entry& entry) const;
@@ -152,7 +153,7 @@ class Session {
   FileOperations files_{tree_, names_};
   AttributeOperations attributes_{tree_, files_};
   DirectoryOperations directories_{tree_};
-  Buffer received_;
+  ReceiveRoom received_;
   Unread unread_;
   Forgetter forgetter_;
   Time next_forgetting_{};

@@ -605,6 +605,25 @@ class Servers(MountFixture):
         finally:
             os.kill(self.server.pid, signal.SIGCONT)
 
+    def test_programs_that_fill_all_memory_of_a_silent_server_can_be_killed(self):
+        self.mount(options="timeo=1200,memory=16M")
+        programs = [subprocess.Popen(["sh", "-c", "exec head -c 1G /dev/zero > $0", self.at / f"file{i}"])
+                    for i in range(20)]
+        self.processes += programs
+        written = lambda: [pathlib.Path(f"/proc/{each.pid}/io").read_text() for each in programs]
+        wait_until(lambda: all(os.path.exists(self.served / f"file{i}") for i in range(20)))
+        os.kill(self.server.pid, signal.SIGSTOP)
+        try:
+            seen = []
+            # All memory is taken once no program gets rid of any bytes.
+            wait_until(lambda: seen.append(written()) or (len(seen) > 20 and seen[-20] == seen[-1]))
+            for each in programs:
+                each.kill()
+            for each in programs:
+                each.wait(timeout=BOUND_S)
+        finally:
+            os.kill(self.server.pid, signal.SIGCONT)
+
     def test_silent_server_is_a_time_out(self):
         self.mount_briefly()
         os.kill(self.server.pid, signal.SIGSTOP)
