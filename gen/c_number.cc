@@ -4,16 +4,18 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "gen/letters.h"
 
 namespace rpcrdma::gen {
 namespace {
 
-using Find = std::function<std::optional<Integer>(std::string_view)>;
 using Number = std::optional<std::int64_t>;
 
 constexpr int kDepthMax = 32;  // of parentheses
+// More text than this, and eight times that in which names are, comes of names that double.
+constexpr std::size_t kTextMax = 4096;
 
 std::string_view without_suffix(std::string_view number) {
   constexpr std::string_view kSuffixes = "uUlL";
@@ -30,7 +32,20 @@ Number narrowed(const Integer& value) {
   return value.negative ? -magnitude : magnitude;
 }
 
+std::optional<bool> compared(std::string_view sign, std::int64_t a, std::int64_t b) {
+  if (sign == "||") return a != 0 || b != 0;
+  if (sign == "&&") return a != 0 && b != 0;
+  if (sign == "==") return a == b;
+  if (sign == "!=") return a != b;
+  if (sign == "<=") return a <= b;
+  if (sign == ">=") return a >= b;
+  if (sign == "<") return a < b;
+  if (sign == ">") return a > b;
+  return std::nullopt;
+}
+
 Number applied(std::string_view sign, std::int64_t a, std::int64_t b) {
+  if (const auto truth = compared(sign, a, b)) return *truth ? 1 : 0;
   std::int64_t result = 0;
   bool overflows = false;
   if (sign == "|") {
@@ -48,9 +63,36 @@ Number applied(std::string_view sign, std::int64_t a, std::int64_t b) {
   return overflows ? std::nullopt : Number(result);
 }
 
+std::string_view word_at(std::string_view text) {
+  const auto* const end = std::find_if_not(text.begin(), text.end(), is_word);
+  return text.substr(0, static_cast<std::size_t>(end - text.begin()));
+}
+
+// Copies the text, and gives each word that is no number to `replace`, with what is behind it.
+// `replace` returns what comes in its place, and takes from what is behind; nullopt ends it.
+template <class Replace>
+std::optional<std::string> replaced(std::string_view text, Replace replace) {
+  std::string result;
+  const std::size_t size_max = kTextMax + 8 * text.size();
+  while (!text.empty()) {
+    const std::string_view word = word_at(text);
+    const std::string_view copied = word.empty() ? text.substr(0, 1) : word;
+    text.remove_prefix(copied.size());
+    if (word.empty() || is_digit(word[0])) {
+      result += copied;
+    } else {
+      const std::optional<std::string> other = replace(word, text);
+      if (!other) return std::nullopt;
+      result += *other;
+    }
+    if (result.size() > size_max) return std::nullopt;
+  }
+  return result;
+}
+
 class Expression {
  public:
-  Expression(std::string_view text, const Find& find) : text_(text), find_(find) {}
+  explicit Expression(std::string_view text) : text_(text) {}
 
   Number whole() {
     const Number value = sum(0);
@@ -59,15 +101,16 @@ class Expression {
   }
 
  private:
-  // The weakest first.
-  static constexpr std::array<std::array<std::string_view, 2>, 4> kSigns = {
-      {{"|", "|"}, {"<<", "<<"}, {"+", "-"}, {"*", "*"}}};
+  // The weakest first. Of those that begin alike, the longer one comes first.
+  static constexpr std::array<std::array<std::string_view, 4>, 8> kSigns = {
+      {{"||"}, {"&&"}, {"|"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"<<"}, {"+", "-"}, {"*"}}};
 
   // A line may go on in the next one.
   void skip() { text_.remove_prefix(std::min(text_.find_first_not_of(" \t\r\n\\"), text_.size())); }
   bool accept(std::string_view sign) {
     skip();
-    if (!text_.starts_with(sign)) return false;
+    if (sign.empty() || !text_.starts_with(sign)) return false;
+    if (sign == "|" && text_.starts_with("||")) return false;
     text_.remove_prefix(sign.size());
     return true;
   }
@@ -85,46 +128,69 @@ class Expression {
     return value;
   }
   Number operand() {
+    std::string signs;
+    while (accept("!") || accept("-")) signs += *(text_.data() - 1);
+    Number value = operand_behind_signs();
+    std::reverse(signs.begin(), signs.end());
+    for (const char sign : signs) {
+      if (value) value = sign == '!' ? Number(*value == 0 ? 1 : 0) : applied("-", 0, *value);
+    }
+    return value;
+  }
+  Number operand_behind_signs() {
     if (accept("(")) {
       if (++depth_ > kDepthMax) return std::nullopt;
       const Number value = sum(0);
       --depth_;
       return accept(")") ? value : std::nullopt;
     }
-    if (accept("-")) {
-      const Number value = operand_behind_sign();
-      return value ? applied("-", 0, *value) : std::nullopt;
-    }
-    return operand_behind_sign();
-  }
-  Number operand_behind_sign() {
     skip();
-    const auto size = static_cast<std::size_t>(
-        std::find_if_not(text_.begin(), text_.end(), is_word) - text_.begin());
-    const std::string_view word = text_.substr(0, size);
-    text_.remove_prefix(size);
-    if (word.empty()) return std::nullopt;
-    if (is_letter(word[0])) {
-      const auto found = find_(word);
-      return found ? narrowed(*found) : std::nullopt;
-    }
+    const std::string_view word = word_at(text_);
+    text_.remove_prefix(word.size());
     Integer number;
     return parse_integer(without_suffix(word), number) ? narrowed(number) : std::nullopt;
   }
 
   std::string_view text_;
-  const Find& find_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-std::optional<Integer> c_number(std::string_view text, const Find& find) {
+std::optional<std::string> c_expanded(std::string_view text, const FindText& find) {
+  return replaced(text,
+                  [&](std::string_view word, std::string_view&) -> std::optional<std::string> {
+                    const auto found = find(word);
+                    // Signs at its ends stay signs of their own.
+                    return found ? ' ' + std::string(*found) + ' ' : std::string(word);
+                  });
+}
+
+std::optional<std::string> c_condition(std::string_view text,
+                                       const std::function<bool(std::string_view)>& is_defined) {
+  return replaced(text,
+                  [&](std::string_view word, std::string_view& rest) -> std::optional<std::string> {
+                    if (word != "defined") return std::string(word);
+                    rest = trimmed(rest);
+                    const bool in_parentheses = rest.starts_with("(");
+                    if (in_parentheses) rest = trimmed(rest.substr(1));
+                    const std::string_view name = word_at(rest);
+                    if (name.empty() || is_digit(name[0])) return std::nullopt;
+                    rest.remove_prefix(name.size());
+                    if (in_parentheses) {
+                      rest = trimmed(rest);
+                      if (!rest.starts_with(")")) return std::nullopt;
+                      rest.remove_prefix(1);
+                    }
+                    return is_defined(name) ? "1" : "0";
+                  });
+}
+
+std::optional<Integer> c_number(std::string_view text) {
   text = trimmed(text);
   if (text.empty()) return std::nullopt;
   if (Integer number; parse_integer(without_suffix(text), number)) return number;
-  if (auto known = find(text)) return known;
-  const Number value = Expression(text, find).whole();
+  const Number value = Expression(text).whole();
   // The lowest number has no counterpart.
   if (!value || *value == std::numeric_limits<std::int64_t>::min()) return std::nullopt;
   const bool negative = *value < 0;

@@ -1,20 +1,32 @@
-// Numbers as #define has them in C.
+// Numbers and conditions as directives of C's preprocessor have them.
 #ifndef RPCRDMA_GEN_C_NUMBER_H_
 #define RPCRDMA_GEN_C_NUMBER_H_
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "gen/lexer.h"
 
 namespace rpcrdma::gen {
 
-// Returns the value of a number, a name that `find` knows, or an expression of these with + - * <<
-// | and parentheses, in 64 bits with a sign (a number alone may have 64 without); nullopt if the
+// Finds what #define puts in the place of a name; nullopt: the name stays.
+using FindText = std::function<std::optional<std::string_view>(std::string_view name)>;
+
+// Returns the text with names replaced, as text: "A*2" is "2+3*2" if A is "2+3". `find` gives texts
+// that are expanded already. nullopt if that is far longer.
+std::optional<std::string> c_expanded(std::string_view text, const FindText& find);
+
+// Returns the value of a number, or of an expression of these with ! - * + << < > <= >= == != | &&
+// || and parentheses, in 64 bits with a sign (a number alone may have 64 without); nullopt if the
 // text is something else, or the value does not fit.
-std::optional<Integer> c_number(
-    std::string_view text, const std::function<std::optional<Integer>(std::string_view)>& find);
+std::optional<Integer> c_number(std::string_view text);
+
+// Returns the condition with 1 or 0 in the place of each defined(NAME) or defined NAME; nullopt if
+// there is no name.
+std::optional<std::string> c_condition(std::string_view text,
+                                       const std::function<bool(std::string_view)>& is_defined);
 
 }  // namespace rpcrdma::gen
 

@@ -85,7 +85,8 @@ class Lexer {
   void undefine(std::string_view name);
   void warn_of_another(Location at, std::string_view name, const std::optional<Integer>& number);
   bool c_define(Location at, std::string_view line);
-  std::optional<Integer> number_of(std::string_view text) const;
+  std::optional<std::string_view> text_of(std::string_view name) const;
+  bool read(Define& define, std::string_view text) const;
   void condition(Location at, std::string_view name, std::string_view rest);
   bool holds(Location at, std::string_view name, std::string_view rest);
   std::optional<bool> evaluate(std::string_view expression) const;
@@ -107,7 +108,7 @@ class Lexer {
   bool warned_of_percent_ = false;
   std::vector<Conditional> conditionals_;
   std::vector<std::string_view> flags_;  // #define without a number
-  // What #define says down to here: other numbers may have been there before.
+  // The numbers that #define gives down to here: others may have counted above.
   std::map<std::string_view, Integer> defined_;
   Lexed out_;
 };
@@ -186,12 +187,13 @@ bool Lexer::c_define(Location at, std::string_view line) {
   const std::string_view number =
       trimmed(value.substr(0, std::min(value.find("/*"), value.find("//"))));
   // "NAME(" begins a macro with arguments, and '_' a name of C's own.
-  const auto known = name.empty() || name[0] == '_' || is_digit(name[0]) || value.starts_with("(")
-                         ? std::nullopt
-                         : number_of(number);
-  if (!known) return false;
+  Define added{name, at, {}, {}, true};
+  if (name.empty() || name[0] == '_' || is_digit(name[0]) || value.starts_with("(") ||
+      !read(added, number)) {
+    return false;
+  }
   // C's own conditions are not read, so that the first of several counts.
-  if (!is_defined(name)) out_.defines.push_back({name, at, *known, true});
+  if (!is_defined(name)) out_.defines.push_back(std::move(added));
   return true;
 }
 
@@ -216,29 +218,18 @@ bool Lexer::is_defined(std::string_view name) const {
                      [name](const Define& each) { return each.name == name; });
 }
 
-// 0, NUMBER, NAME, defined(NAME), defined NAME, each with '!' or without.
+// Numbers, NAME, defined(NAME) and defined NAME, with ! == != < > <= >= && || and parentheses.
 std::optional<bool> Lexer::evaluate(std::string_view expression) const {
-  expression = trimmed(expression);
-  bool wanted = true;
-  for (; expression.starts_with("!"); expression = trimmed(expression.substr(1))) wanted = !wanted;
-  if (Integer value; parse_integer(expression, value)) return (value.magnitude != 0) == wanted;
-  constexpr std::string_view kDefined = "defined";
-  const bool asks = expression.starts_with(kDefined) && expression.size() > kDefined.size() &&
-                    !is_word(expression[kDefined.size()]);
-  if (asks) {
-    expression = trimmed(expression.substr(kDefined.size()));
-    if (expression.starts_with("(") && expression.ends_with(")")) {
-      expression = trimmed(expression.substr(1, expression.size() - 2));
-    }
-  }
-  if (expression.empty() || !is_letter(expression[0]) ||
-      !std::all_of(expression.begin(), expression.end(), is_word)) {
-    return std::nullopt;
-  }
-  for (const Define& each : out_.defines) {
-    if (!asks && each.name == expression) return (each.value.magnitude != 0) == wanted;
-  }
-  return is_defined(expression) == wanted;
+  const auto asked =
+      c_condition(expression, [this](std::string_view name) { return is_defined(name); });
+  if (!asked) return std::nullopt;
+  const auto expanded = c_expanded(*asked, [this](std::string_view name) {
+    const std::optional<std::string_view> text = text_of(name);
+    return text ? text : is_defined(name) ? "1" : "0";
+  });
+  const auto number = expanded ? c_number(*expanded) : std::nullopt;
+  if (!number) return std::nullopt;
+  return number->magnitude != 0;
 }
 
 bool Lexer::holds(Location at, std::string_view name, std::string_view rest) {
@@ -256,8 +247,8 @@ bool Lexer::holds(Location at, std::string_view name, std::string_view rest) {
   }
   if (result) return *result;
   diagnostics_.error(at,
-                     "this condition is not understood; expected a number, a name or "
-                     "defined(NAME), or run the C preprocessor first");
+                     "this condition is not understood; expected numbers, names and defined(NAME) "
+                     "with ! && || == != < > and parentheses, or run the C preprocessor first");
   return false;
 }
 
@@ -281,13 +272,21 @@ void Lexer::condition(Location at, std::string_view name, std::string_view rest)
   innermost.ever_taken = innermost.ever_taken || innermost.taken;
 }
 
-std::optional<Integer> Lexer::number_of(std::string_view text) const {
-  return c_number(text, [this](std::string_view name) -> std::optional<Integer> {
-    for (const Define& each : out_.defines) {
-      if (each.name == name) return each.value;
-    }
-    return std::nullopt;
-  });
+std::optional<std::string_view> Lexer::text_of(std::string_view name) const {
+  for (const Define& each : out_.defines) {
+    if (each.name == name) return each.text;
+  }
+  return std::nullopt;
+}
+
+// Sets the define's number; returns whether the text is one.
+bool Lexer::read(Define& define, std::string_view text) const {
+  const auto expanded = c_expanded(text, [this](std::string_view name) { return text_of(name); });
+  const auto number = expanded ? c_number(*expanded) : std::nullopt;
+  if (!number) return false;
+  define.value = *number;
+  define.text = trimmed(*expanded);
+  return true;
 }
 
 void Lexer::undefine(std::string_view name) {
@@ -316,12 +315,13 @@ void Lexer::define(Location at, std::string_view rest) {
   const std::string_view name = rest.substr(0, size);
   const std::string_view value = trimmed(rest.substr(size));
   if (name.empty()) return diagnostics_.error(at, "expected a name after #define");
-  const auto number = number_of(value);
-  warn_of_another(at, name, number);
+  Define added{name, at, {}, {}};
+  const bool is_number = read(added, value);
+  warn_of_another(at, name, is_number ? std::optional(added.value) : std::nullopt);
   undefine(name);
-  if (number) {
-    out_.defines.push_back({name, at, *number});
-    defined_.emplace(name, *number);
+  if (is_number) {
+    defined_.emplace(name, added.value);
+    out_.defines.push_back(std::move(added));
     return;
   }
   flags_.push_back(name);

@@ -46,6 +46,7 @@ struct Define {
   std::string_view name;
   Location at;
   Integer value;
+  std::string text;        // the number as it is written, with names in it replaced
   bool gives_way = false;  // "%#define": what the language itself defines takes its place
 };
 

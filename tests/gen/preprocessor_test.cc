@@ -68,5 +68,55 @@ TEST(Preprocessor, DoesNotWarnOfTheSameNumber) {
   EXPECT_EQ(compiled("%#define N 5\n#define N 6\n").messages, "");
 }
 
+TEST(Preprocessor, ReplacesNamesInOtherDefinitionsAsText) {
+  EXPECT_EQ(sizes_in("%#define A 2+3\n%#define B A*2\nstruct s { opaque x[B]; };\n"), Sizes{8});
+  EXPECT_EQ(sizes_in("%#define A (2+3)\n%#define B A*2\nstruct s { opaque x[B]; };\n"), Sizes{10});
+  EXPECT_EQ(sizes_in("#define A 2+3\n#define B 2*A\n#define C B*B\n"
+                     "struct s { opaque x[B]; opaque y[C]; };\n"),
+            (Sizes{7, 2 * 2 + 3 * 2 * 2 + 3}));
+  EXPECT_EQ(sizes_in("#define A -3\n#define B 10-A\nstruct s { opaque x[B]; };\n"), Sizes{13});
+  EXPECT_EQ(sizes_in("#define A 4\n#define B A<<A|0x1u\nstruct s { opaque x[B]; };\n"), Sizes{65});
+}
+
+TEST(Preprocessor, DoesNotReplaceWithoutEnd) {
+  std::string text = "#define A0 1+1\n";
+  for (int i = 1; i < 40; ++i) {
+    const std::string before = "A" + std::to_string(i - 1);
+    text += "#define A" + std::to_string(i) + " " + before + "+" + before + "\n";
+  }
+  const Compiled made = compiled(text);
+  EXPECT_TRUE(made.ok);
+  EXPECT_NE(made.messages.find("is no number; only #ifdef will know it"), std::string::npos);
+}
+
+TEST(Preprocessor, UnderstandsConditions) {
+  const auto holds = [](const std::string& condition) {
+    return compiled("#define FIVE 5\n#define SUM 2+3\n#define FLAG\n#if " + condition +
+                    "\nconst YES = 1;\n#endif\n")
+               .header.find(" YES = 1;") != std::string::npos;
+  };
+  for (const char* each :
+       {"defined(RPC_HDR) || defined(OTHER)", "defined(OTHER)||defined RPC_SVC",
+        "defined(FLAG) && !defined(OTHER)", "(defined(FLAG))", "!(defined ( OTHER ) || OTHER)",
+        "FIVE == 5", "FIVE != 6 && FIVE", "FIVE > 4", "4 < FIVE", "FIVE >= 5 && FIVE <= 0x5",
+        "SUM*2 == 8", "0 && 0 || 1", "1 || 0 && 0", "FLAG", "1 | 0 && 1", "!0 == 1", "1 << 2 > 3",
+        "- -1 == 1", "OTHER == 0"}) {
+    EXPECT_TRUE(holds(each)) << each;
+  }
+  for (const char* each :
+       {"defined(OTHER) || defined(ELSE)", "defined(FLAG) && defined(OTHER)", "FIVE == 4",
+        "!(FIVE)", "FIVE < 5", "FIVE > 5", "0 || 0", "1 && (0 || 0)", "FIVE != 5", "OTHER"}) {
+    EXPECT_FALSE(holds(each)) << each;
+    EXPECT_TRUE(compiled(std::string("#if ") + each + "\n#endif\n").ok) << each;
+  }
+}
+
+TEST(Preprocessor, RefusesConditionsThatItDoesNotUnderstand) {
+  for (const char* each : {"defined", "defined()", "defined(A", "defined(1)", "A ? 1 : 0", "(1",
+                           "1)", "1 ||", "&& 1", "1 1", "1 = 1", "", "!", "A(1)"}) {
+    EXPECT_FALSE(compiled(std::string("#if ") + each + "\n#endif\n").ok) << each;
+  }
+}
+
 }  // namespace
 }  // namespace rpcrdma::gen

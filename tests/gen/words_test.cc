@@ -131,10 +131,10 @@ TEST(Lexer, FollowsConditions) {
 }
 
 TEST(Lexer, DoesNotAskWhatIsPassedOver) {
-  EXPECT_TRUE(words("#if 0\n#if A > 3\n#elif B +\n#endif\n#endif\n").ok);
-  EXPECT_TRUE(words("#if 1\n#elif A > 3\n#endif\n").ok);
+  EXPECT_TRUE(words("#if 0\n#if A ? 3\n#elif B +\n#endif\n#endif\n").ok);
+  EXPECT_TRUE(words("#if 1\n#elif A ? 3\n#endif\n").ok);
   EXPECT_TRUE(words("#if 0\n#include <a.x>\n#error\n\"'\x01\n#define A B\n#endif\n").ok);
-  EXPECT_FALSE(words("#if 0\n#elif A > 3\n#endif\n").ok);
+  EXPECT_FALSE(words("#if 0\n#elif A ? 3\n#endif\n").ok);
 }
 
 TEST(Lexer, KnowsConstantsOfThePreprocessor) {
