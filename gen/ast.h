@@ -35,7 +35,8 @@ enum class Basic : std::uint8_t {
   kNone,  // named, see TypeSpec::target
   kVoid,
   kBool,
-  kInt8,  // rpcgen's char, u_char, short and u_short travel as an int
+  kChar,  // rpcgen's char, u_char, short and u_short travel as an int
+  kInt8,
   kUint8,
   kInt16,
   kUint16,

@@ -101,7 +101,7 @@ class Expression {
   }
 
  private:
-  // The weakest first. Of those that begin alike, the longer one comes first.
+  // The weakest first. A sign stands behind those that begin with it.
   static constexpr std::array<std::array<std::string_view, 4>, 8> kSigns = {
       {{"||"}, {"&&"}, {"|"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"<<"}, {"+", "-"}, {"*"}}};
 

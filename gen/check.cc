@@ -390,7 +390,7 @@ std::string Checker::term(Procedure& procedure, const SizeTerm& term) {
   }
   if (found != nullptr) {
     const Basic basic = resolved_basic(*found);
-    if (basic >= Basic::kInt8 && basic <= Basic::kUint64) return expression;
+    if (basic >= Basic::kChar && basic <= Basic::kUint64) return expression;
   } else if (const auto constant = constants_.find(term.path[0]);
              constant != constants_.end() && term.path.size() == 1) {
     if (!constant->second.value.negative) {

@@ -11,7 +11,7 @@ namespace rpcrdma::gen {
 
 Basic dialect_type(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, Basic>, 27> kNames = {
-      {{"bool_t", Basic::kBool},      {"char_t", Basic::kInt8},
+      {{"bool_t", Basic::kBool},      {"char_t", Basic::kChar},
        {"u_char", Basic::kUint8},     {"u_short", Basic::kUint16},
        {"u_int", Basic::kUint32},     {"u_long", Basic::kUint32},
        {"int8_t", Basic::kInt8},      {"uint8_t", Basic::kUint8},

@@ -34,6 +34,8 @@ std::string read_basic(const TypeSpec& type, const std::string& field) {
   switch (basic_of(type)) {
     case Basic::kBool:
       return fmt::format("reader.xdr().boolean({})", field);
+    case Basic::kChar:
+      return fmt::format("rpcrdma::codec::read_char(reader, {})", field);
     case Basic::kInt8:
     case Basic::kInt16:
     case Basic::kUint8:
@@ -73,6 +75,7 @@ std::string encode_element(const TypeSpec& type, const std::string& item) {
   switch (basic_of(type)) {
     case Basic::kBool:
       return fmt::format("writer.xdr().boolean({});", item);
+    case Basic::kChar:
     case Basic::kInt8:
     case Basic::kInt16:
     case Basic::kInt32:

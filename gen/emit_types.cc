@@ -203,6 +203,7 @@ std::string element_type(const TypeSpec& type, std::string_view scope) {
       return "void";
     case Basic::kBool:
       return "bool";
+    case Basic::kChar:
     case Basic::kInt8:
       return "std::int8_t";
     case Basic::kUint8:

@@ -278,6 +278,7 @@ class Sizes {
       case Basic::kVoid:
         return {0, 0};
       case Basic::kBool:
+      case Basic::kChar:
       case Basic::kInt8:
       case Basic::kUint8:
         return {1, 4};

@@ -361,7 +361,7 @@ bool Parser::plain_type(TypeSpec& spec) {
        {"double", Basic::kDouble},
        {"string", Basic::kString},
        {"opaque", Basic::kOpaque},
-       {"char", Basic::kInt8},
+       {"char", Basic::kChar},
        {"short", Basic::kInt16},
        {"long", Basic::kInt32},
        {"unsigned", Basic::kNone}}};

@@ -279,6 +279,14 @@ TEST(Compiler, WritesTextAndComparisonOnlyOnRequest) {
   }
 }
 
+TEST(Compiler, TellsCharsFromNumbersOfEightBits) {
+  const Compiled made =
+      compile("struct s { char a; int8_t b; };\n", {.name = "a.x", .namespace_name = {}});
+  EXPECT_EQ(missing(made.source,
+                    {"read_char(reader, \"s.a\")", "read_narrow<std::int8_t>(reader, \"s.b\")"}),
+            std::vector<std::string>());
+}
+
 TEST(Compiler, WritesTheFieldsThatRandomValuesNeed) {
   const Compiled made = compile(kOneOfEach, {.name = "a.x", .namespace_name = {}, .random = true});
   EXPECT_FALSE(made.fields.empty());

@@ -152,6 +152,17 @@ T read_narrow(MessageReader& reader, std::string_view field) noexcept {
   }
   return static_cast<T>(value);
 }
+// A char of C, which is encoded as an int: rpcgen's code sends 0xe9 as -23 where char has a sign,
+// and as 233 where it has none. kBadEnum if it is neither.
+inline std::int8_t read_char(MessageReader& reader, std::string_view field) noexcept {
+  const std::int32_t value = reader.xdr().i32(field);
+  if (value < std::numeric_limits<std::int8_t>::min() ||
+      value > std::numeric_limits<std::uint8_t>::max()) {
+    reader.xdr().fail(xdr::Errc::kBadEnum, field);
+    return 0;
+  }
+  return static_cast<std::int8_t>(value);
+}
 inline float read_float(MessageReader& reader, std::string_view field) noexcept {
   return std::bit_cast<float>(reader.xdr().u32(field));
 }
