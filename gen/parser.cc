@@ -338,6 +338,7 @@ void Parser::integer_type(TypeSpec& spec) {
   if (accept("int")) {
     spec.basic = Basic::kUint32;
   } else if (accept("hyper")) {
+    accept("int");
     spec.basic = Basic::kUint64;
   } else if (accept("char")) {
     spec.basic = Basic::kUint8;
@@ -373,7 +374,7 @@ bool Parser::plain_type(TypeSpec& spec) {
     ++at_;
     spec.basic = basic;
     if (basic == Basic::kNone) integer_type(spec);
-    if (first.is("short") || first.is("long")) accept("int");
+    if (first.is("short") || first.is("long") || first.is("hyper")) accept("int");
     return true;
   }
   return false;

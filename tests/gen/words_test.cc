@@ -279,6 +279,18 @@ TEST(Compiler, WritesTextAndComparisonOnlyOnRequest) {
   }
 }
 
+TEST(Compiler, TakesIntBehindWordsOfItsSize) {
+  const Compiled made = compile(
+      "struct s { hyper int a; unsigned hyper int b; short int c; unsigned short int d; long int "
+      "e;\n"
+      "unsigned long int f; };\n",
+      {.name = "a.x", .namespace_name = {}});
+  ASSERT_TRUE(made.ok) << made.messages;
+  EXPECT_EQ(missing(made.header, {"std::int64_t a{}", "std::uint64_t b{}", "std::int16_t c{}",
+                                  "std::uint16_t d{}", "std::int32_t e{}", "std::uint32_t f{}"}),
+            std::vector<std::string>());
+}
+
 TEST(Compiler, TellsCharsFromNumbersOfEightBits) {
   const Compiled made =
       compile("struct s { char a; int8_t b; };\n", {.name = "a.x", .namespace_name = {}});
