@@ -277,6 +277,19 @@ TEST_F(TcpClientTest, WithReconnectionACallThatTheServerDoesNotTakeFailsAlone) {
   EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
 }
 
+// A call that has time left has not timed out, though its connection went for one that has.
+TEST_F(TcpClientTest, CallBesideOneThatTheServerDoesNotTakeIsLost) {
+  connect();
+  const std::vector<std::byte> data(16U << 20U);
+  start(data, std::chrono::milliseconds(1));
+  start();
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  EXPECT_EQ(errors_.at(0).code, Errc::kTimedOut);
+  EXPECT_EQ(errors_.at(1).code, Errc::kConnectionLost);
+  EXPECT_EQ(errors_.at(1).cause,
+            "this side ended it: the server has not taken a call within its time");
+}
+
 TEST_F(TcpClientTest, TakesTheNextServerOfAListWhenOneIsGone) {
   auto first = std::make_unique<RawListener>([this] { pump(); });
   RawListener other([this] { pump(); });

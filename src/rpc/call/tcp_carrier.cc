@@ -233,8 +233,10 @@ void TcpCarrier::lose_all() {
     if (slot.state != CallState::kStarted) continue;
     note_end(sent_[i]);
     sent_[i].reply = {};
-    const bool is_untaken = gave_up_ && slot.deadline <= flow_.now();
-    if (is_untaken || is_reply_refused()) {
+    if (gave_up_ && slot.deadline <= flow_.now()) {
+      flow_.fail(i, {Errc::kTimedOut, "the call", peer_,
+                     "the server has not taken a call within its time"});
+    } else if (is_reply_refused()) {
       flow_.fail(i, flow_.lost_error());
     } else {
       flow_.lose(i);
@@ -245,11 +247,9 @@ void TcpCarrier::lose_all() {
 
 Error TcpCarrier::explain(engine::CallError error) const {
   if (error != engine::CallError::kConnectionLost) return to_error(error, {}, peer_);
-  if (gave_up_) {
-    return {Errc::kTimedOut, "the call", peer_, "the server has not taken a call within its time"};
-  }
   const tcp::End end = connection_ != nullptr ? connection_->cause() : tcp::End{};
   std::string cause = cause_of_end(end, flow_.options());
+  if (gave_up_) cause = "this side ended it: the server has not taken a call within its time";
   if (stepped_up_) cause = "it has stepped up to RDMA";
   if (!has_ended()) cause = "it is not made yet";
   if (connection_ == nullptr) cause = "there is none";
