@@ -94,7 +94,7 @@ class Connection final : private posix::Watched {
 
   void set_listener(NewsListener& listener) noexcept { listener_ = &listener; }
 
-  // The next message that has come to its end, whole unless RecordLimits::cuts_excess has cut it.
+  // The next message that has come to its end, whole unless it was cut (RecordLimits::excess).
   // nullopt: none has; ask again when the reactor has dispatched, or at once while has_more().
   // Asking for none makes the peer wait: that is the back pressure.
   std::optional<Message> receive();

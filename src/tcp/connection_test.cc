@@ -233,7 +233,7 @@ TEST_F(ConnectionTest, RestOfACallOverItsLimitIsReadInTurns) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   peer = posix::Fd(ends[0]);
-  const ConnectionOptions options{.record = {.size_max = 100, .cuts_excess = true}};
+  const ConnectionOptions options{.record = {.size_max = 100, .excess = Excess::kCutCalls}};
   connection =
       std::move(*Connection::open(*reactor, {posix::Fd(ends[1]), "local"}, memory, options));
   constexpr std::size_t kSize = 150'000;

@@ -54,7 +54,7 @@ void RecordReader::begin_fragment() {
   const std::uint32_t mark = xdr::load_word(mark_.data());
   const std::uint32_t size = mark & ~kLastFragment;
   if (is_cut_ || size > limits_.size_max - size_) {
-    if (!limits_.cuts_excess || size_ + skipped_ + size > kFragmentSizeMax) {
+    if (limits_.excess == Excess::kRefused || size_ + skipped_ + size > kFragmentSizeMax) {
       error_ = RecordError::kTooLarge;
       return;
     }
@@ -97,9 +97,10 @@ void RecordReader::handle_placed(std::size_t size) noexcept {
 
 // A message begins with its XID and its type (RFC 5531 §9).
 void RecordReader::judge_head() noexcept {
-  constexpr std::uint32_t kCall = 0;
+  constexpr std::uint32_t kCall = 0, kReply = 1;
   if (size_ < 2 * xdr::kWordSize) return;
-  if (xdr::load_word(buffer_.data() + xdr::kWordSize) != kCall) error_ = RecordError::kTooLarge;
+  const std::uint32_t wanted = limits_.excess == Excess::kCutCalls ? kCall : kReply;
+  if (xdr::load_word(buffer_.data() + xdr::kWordSize) != wanted) error_ = RecordError::kTooLarge;
 }
 
 // Moves the head to a small buffer: the bytes that came before the record went over its limit may

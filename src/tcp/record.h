@@ -22,14 +22,21 @@ using RecordMark = std::array<std::byte, kMarkSize>;
 // kFragmentSizeMax.
 RecordMark mark_of(std::size_t size) noexcept;
 
+// Records over RecordLimits::size_max.
+enum class Excess : std::uint8_t {
+  kRefused,
+  // A Call, or a Reply, is read to its end, and its head alone is kept: it tells by its XID which
+  // call is concerned, and the connection goes on. Refused nevertheless are one over
+  // kFragmentSizeMax, and what is no such message: strangers that speak another protocol announce
+  // anything.
+  kCutCalls,
+  kCutReplies,
+};
 struct RecordLimits {
   std::uint32_t size_max = 1U << 20U;  // of all fragments together, bytes
   // Empty fragments count too: nothing else would bound how many there are.
   std::uint32_t fragments_max = 4096;
-  // Reads a Call over size_max to its end, and keeps its head alone, so that it can be answered by
-  // its XID. Refused nevertheless are a Call over kFragmentSizeMax, and what is no Call: strangers
-  // that speak another protocol announce anything. Without it, any record over size_max is refused.
-  bool cuts_excess = false;
+  Excess excess = Excess::kRefused;
 };
 
 enum class RecordError : std::uint8_t { kNone, kTooLarge, kTooManyFragments };
@@ -40,7 +47,7 @@ class RecordReader {
  public:
   static constexpr std::size_t kFirstSize = 4096;  // bytes of a record's first buffer
   // Bytes of a record over its limit that are kept at least, if it may have so many: the longest
-  // header of a Call takes 840 (RFC 5531 §8.2 and 9).
+  // header of a Call takes 840 (RFC 5531 §8.2 and 9), that of a Reply less.
   static constexpr std::size_t kHeadSize = 1024;
 
   // `memory` outlives the reader.

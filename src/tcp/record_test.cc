@@ -203,7 +203,8 @@ TEST(RecordReader, HeadOfACallOverTheCapIsKeptAndTheRestIsReadForNothing) {
   for (const std::size_t at_once : {1U, 7U, 1U << 20U}) {
     for (const std::size_t first : {0U, 500U, 3000U, 6000U}) {
       Purse memory;
-      RecordReader reader(memory, {.size_max = 5000, .fragments_max = 3, .cuts_excess = true});
+      RecordReader reader(memory,
+                          {.size_max = 5000, .fragments_max = 3, .excess = Excess::kCutCalls});
       const Stream call = call_pattern(9000);
       Stream stream;
       if (first > 0)
@@ -236,7 +237,8 @@ TEST(RecordReader, HeadOfACallOverTheCapIsKeptAndTheRestIsReadForNothing) {
 TEST(RecordReader, LargeBufferIsGivenBackWhenTheRecordIsCut) {
   for (const bool is_scarce : {false, true}) {
     Purse memory;
-    const tcp::RecordLimits limits{.size_max = 100'000, .fragments_max = 9, .cuts_excess = true};
+    const tcp::RecordLimits limits{
+        .size_max = 100'000, .fragments_max = 9, .excess = Excess::kCutCalls};
     RecordReader reader(memory, limits);
     const Stream call = call_pattern(90'000);
     Stream stream;
@@ -265,7 +267,7 @@ TEST(RecordReader, LargeBufferIsGivenBackWhenTheRecordIsCut) {
 
 TEST(RecordReader, CapBelowAHeadHolds) {
   Purse memory;
-  RecordReader reader(memory, {.size_max = 64, .fragments_max = 1, .cuts_excess = true});
+  RecordReader reader(memory, {.size_max = 64, .fragments_max = 1, .excess = Excess::kCutCalls});
   Stream stream;
   add_fragment(stream, call_pattern(2000), true);
   EXPECT_EQ(reader.take(stream), stream.size());
@@ -273,10 +275,25 @@ TEST(RecordReader, CapBelowAHeadHolds) {
   EXPECT_EQ(reader.release().bytes().size(), 64U);
 }
 
+TEST(RecordReader, ClientsCutRepliesAndRefuseCalls) {
+  for (const bool is_reply : {true, false}) {
+    Purse memory;
+    RecordReader reader(memory, {.size_max = 1000, .excess = Excess::kCutReplies});
+    Stream message = call_pattern(2000);
+    if (is_reply) message[7] = std::byte{1};
+    Stream stream;
+    add_fragment(stream, message, true);
+    reader.take(stream);
+    EXPECT_EQ(reader.done(), is_reply);
+    EXPECT_EQ(reader.error(), is_reply ? RecordError::kNone : RecordError::kTooLarge);
+  }
+}
+
 TEST(RecordReader, OnlyACallIsCutAndNoneAboveTheLargestFragment) {
   const auto error_of = [](const Stream& stream) {
     Purse memory;
-    RecordReader reader(memory, {.size_max = 1000, .fragments_max = 9, .cuts_excess = true});
+    RecordReader reader(memory,
+                        {.size_max = 1000, .fragments_max = 9, .excess = Excess::kCutCalls});
     reader.take(stream);
     EXPECT_EQ(reader.wanted() == 0, reader.error() != RecordError::kNone);
     return reader.error();

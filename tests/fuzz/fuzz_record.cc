@@ -2,6 +2,7 @@
 // nothing is larger than the limits, and memory follows what has come.
 //
 // Input: limits, how to cut, then the stream.
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -65,7 +66,8 @@ Outcome read(const tcp::RecordLimits& limits, Bytes input, std::size_t step, boo
     if (!reader.done()) continue;
     const tcp::Message message = reader.release();
     FUZZ_CHECK(message.bytes().size() <= limits.size_max, "a record above its limit");
-    FUZZ_CHECK(!message.is_cut() || limits.cuts_excess, "a record is cut though none may be");
+    FUZZ_CHECK(!message.is_cut() || limits.excess != tcp::Excess::kRefused,
+               "a record is cut though none may be");
     FUZZ_CHECK(reader.at_start() && reader.wanted() == tcp::kMarkSize, "no new start");
     outcome.records.emplace_back(message.bytes().begin(), message.bytes().end());
     came = 0;
@@ -81,7 +83,10 @@ FUZZ_TARGET(record) {
   rpcrdma::tcp::RecordLimits limits;
   limits.size_max = choices.u16();
   limits.fragments_max = 1U + choices.u8();
-  limits.cuts_excess = limits.fragments_max % 2 == 0;
+  constexpr rpcrdma::tcp::Excess kWays[] = {rpcrdma::tcp::Excess::kCutCalls,
+                                            rpcrdma::tcp::Excess::kRefused,
+                                            rpcrdma::tcp::Excess::kCutReplies};
+  limits.excess = kWays[limits.fragments_max % std::size(kWays)];
   const std::size_t step = 1U + choices.u8();
   const rpcrdma::Bytes input = choices.rest();
   const auto whole = rpcrdma::fuzz::read(limits, input, ~std::size_t{0}, false);

@@ -160,7 +160,7 @@ TEST_F(TcpClientTest, TimeOutOfACallThatTheServerDoesNotTakeEndsTheConnection) {
   EXPECT_TRUE(client_->ended());
 }
 
-TEST_F(TcpClientTest, ReplyOverTheLimitEndsTheConnectionAndSaysWhy) {
+TEST_F(TcpClientTest, RecordOverTheLimitThatIsNoReplyEndsTheConnectionAndSaysWhy) {
   ClientOptions options;
   options.tcp.record_size_max = 1000;
   connect(options);
@@ -171,6 +171,27 @@ TEST_F(TcpClientTest, ReplyOverTheLimitEndsTheConnectionAndSaysWhy) {
   ASSERT_EQ(errors_.size(), 1U);
   EXPECT_EQ(errors_[0].code, Errc::kBadReply);
   EXPECT_NE(errors_[0].message().find("record_size_max, 1000"), std::string::npos);
+}
+
+TEST_F(TcpClientTest, ReplyOverTheLimitFailsItsCallAlone) {
+  ClientOptions options;
+  options.tcp.record_size_max = 1000;
+  connect(options);
+  start();
+  start();
+  const std::uint32_t first = next_xid(), second = next_xid();
+  Message longer = answer(first, 1);
+  longer.resize(100'000);
+  ASSERT_TRUE(peer_->send(join({record(longer), record(answer(second, 2))})));
+  ASSERT_TRUE(run_until([&] { return ended() == 2; }));
+  ASSERT_EQ(errors_.size(), 1U);
+  EXPECT_EQ(errors_[0].code, Errc::kBadReply);
+  EXPECT_NE(errors_[0].message().find("record_size_max, 1000"), std::string::npos);
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
+  start();
+  ASSERT_TRUE(peer_->send(record(answer(next_xid(), 3))));
+  ASSERT_TRUE(run_until([&] { return ended() == 3; }));
+  EXPECT_EQ(results_, (std::vector<std::uint32_t>{2, 3})) << "the connection is the same";
 }
 
 TEST_F(TcpClientTest, EndOfTheConnectionFailsItsCallsOnce) {
@@ -331,7 +352,7 @@ TEST_F(TcpClientTest, TriesTheFirstConnectionAgainUntilOneOfTheServersIsThere) {
   EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
 }
 
-TEST_F(TcpClientTest, WithReconnectionAReplyOverTheLimitFailsAtOnce) {
+TEST_F(TcpClientTest, WithReconnectionARecordOverTheLimitFailsAtOnce) {
   ClientOptions options;
   options.reconnect.enabled = true;
   options.tcp.record_size_max = 1000;

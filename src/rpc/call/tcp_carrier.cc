@@ -21,6 +21,7 @@ constexpr int kRepliesPerRound = 64;
 tcp::ConnectionOptions connection_options(const ClientOptions& options) {
   tcp::ConnectionOptions made;
   made.record = record_limits(options.tcp, options.memory_max);
+  made.record.excess = tcp::Excess::kCutReplies;
   made.messages_unsent_max = std::max(options.calls_max, 1U);
   made.connect_timeout = limited(options.provider.setup_timeout_client);
   return made;
@@ -134,10 +135,10 @@ void TcpCarrier::pump() {
 void TcpCarrier::receive() {
   for (int left = kRepliesPerRound; left > 0; --left) {
     auto message = connection_->receive();
-    if (!message) return;
+    if (!message) break;
     take_reply(std::move(*message));
   }
-  if (connection_->has_more()) reactor_.wake();
+  if (connection_->has_more()) reactor_.wake();  // also of a reply that is read in turns
 }
 
 void TcpCarrier::take_reply(tcp::Message message) {
@@ -184,6 +185,7 @@ void TcpCarrier::note_end(Sent& sent) noexcept {
 // Reads the RPC header; on success slot.reader stands at the results.
 std::optional<Error> TcpCarrier::read(CallSlot& slot) {
   const Bytes stream = sent_of(slot).reply.bytes();
+  const bool is_cut = sent_of(slot).reply.is_cut();
   std::size_t size = oncrpc::kReplyHeaderSizeMin;
   if (slot.is_whole) {
     if (!oncrpc::is_reply(stream, slot.xid)) return to_error(nullptr, slot.procedure, peer_);
@@ -195,6 +197,7 @@ std::optional<Error> TcpCarrier::read(CallSlot& slot) {
     if (auto error = to_error(header ? &*header : nullptr, slot.procedure, peer_)) return error;
     size = reader.position();
   }
+  if (is_cut) return Error{Errc::kBadReply, "the call", peer_, longest_reply(flow_.options())};
   std::construct_at(&slot.reader, stream.subspan(size), size);
   slot.reader.set_places(slot.places());
   return std::nullopt;

@@ -20,14 +20,18 @@ Error tcp_failure(std::string_view operation, std::string_view peer,
           std::string(peer), std::move(cause)};
 }
 
+std::string longest_reply(const ClientOptions& options) {
+  return "a reply is longer than TcpOptions::record_size_max, " +
+         std::to_string(options.tcp.record_size_max);
+}
+
 std::string cause_of_end(const tcp::End& end, const ClientOptions& options) {
   switch (end.kind) {
     case tcp::EndKind::kLost:
       if (end.code != 0) return std::generic_category().message(end.code);
       return "the server closed it inside of a record";
     case tcp::EndKind::kTooLarge:
-      return "a reply is longer than TcpOptions::record_size_max, " +
-             std::to_string(options.tcp.record_size_max);
+      return longest_reply(options);
     case tcp::EndKind::kTooManyFragments:
       return "a reply has more fragments than TcpOptions::fragments_max, " +
              std::to_string(options.tcp.fragments_max);

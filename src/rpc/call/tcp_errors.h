@@ -16,6 +16,7 @@ namespace rpcrdma::rpc {
 // `peer`: the address, or the path of a Unix socket.
 Error tcp_failure(std::string_view operation, std::string_view peer,
                   const posix::SystemError& error);
+std::string longest_reply(const ClientOptions& options);
 std::string cause_of_end(const tcp::End& end, const ClientOptions& options);
 
 }  // namespace rpcrdma::rpc

@@ -157,7 +157,7 @@ void TcpServer::drop(const tcp::Accepted& accepted) {
 // Opens a connection that was admitted, and for which there is room.
 void TcpServer::open(tcp::Accepted accepted, Instant now) {
   tcp::ConnectionOptions options;
-  options.record = {options_.record_size_max, options_.fragments_max, true};
+  options.record = {options_.record_size_max, options_.fragments_max, tcp::Excess::kCutCalls};
   options.messages_unsent_max = options_.calls_max;
   options.stall_timeout = rpc::limited(shared_.state.options.peer_timeout);
   options.record_timeout = rpc::limited(shared_.state.options.pull_timeout);
