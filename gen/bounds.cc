@@ -108,8 +108,8 @@ class Walk {
         result.data_sum = std::max(result.data_sum, each.data_sum);
         result.data_count = std::max(result.data_count, each.data_count);
       }
-      result.whole = plus(result.whole, 4);
-      result.reduced = plus(result.reduced, 4);
+      result.whole = plus(result.whole, discriminant_size(of));
+      result.reduced = plus(result.reduced, discriminant_size(of));
     } else {
       for_each_declaration(of, [&](const Declaration& each) {
         const Bound bound = this->of(each);

@@ -293,11 +293,11 @@ void Checker::discriminant(Definition& of) {
   const Basic basic = resolved_basic(of.discriminant);
   const Definition* target = resolved_target(of.discriminant);
   const bool is_enum = target != nullptr && target->kind == Kind::kEnum;
-  const bool is_number = basic == Basic::kInt32 || basic == Basic::kUint32 || basic == Basic::kBool;
+  const bool is_number = range_of(basic).has_value();
   if (of.discriminant.shape == Shape::kPlain && (is_enum || is_number)) return;
   diagnostics_.error(of.discriminant.type.name.at,
                      "a discriminant is an int, an unsigned int, a bool or an enumeration "
-                     "(RFC 4506 §4.15)");
+                     "(RFC 4506 §4.15), or another number, as rpcgen takes it");
 }
 
 bool Checker::fits_discriminant(const Definition& of, const Value& value) {
@@ -316,16 +316,13 @@ bool Checker::fits_discriminant(const Definition& of, const Value& value) {
     return false;
   }
   const Basic basic = resolved_basic(of.discriminant);
-  const std::uint64_t limit = basic == Basic::kBool     ? 1
-                              : basic == Basic::kUint32 ? kU32Max
-                              : number.negative         ? std::uint64_t{1} << 31U
-                                                        : kU32Max >> 1U;
-  if (number.magnitude <= limit && (!number.negative || basic == Basic::kInt32)) return true;
-  diagnostics_.error(value.at,
-                     fmt::format("{} is no value of the discriminant, {}", text_of(number),
-                                 basic == Basic::kBool     ? "a bool"
-                                 : basic == Basic::kUint32 ? "an unsigned int"
-                                                           : "an int"));
+  const auto range = range_of(basic);
+  if (!range || range->has(number)) return true;
+  diagnostics_.error(
+      value.at, basic == Basic::kBool
+                    ? fmt::format("{} is no value of the discriminant, a bool", text_of(number))
+                    : fmt::format("{} is no value of the discriminant, which is from {} to {}",
+                                  text_of(number), text_of(range->least), text_of(range->largest)));
   return false;
 }
 
@@ -530,6 +527,52 @@ const Definition* resolved_target(const Declaration& declaration) {
 Basic resolved_basic(const Declaration& declaration) {
   const Declaration& behind = resolved(declaration);
   return behind.shape == Shape::kPlain ? behind.type.basic : Basic::kNone;
+}
+
+bool Range::has(Integer number) const {
+  return number.magnitude <= (number.negative ? least : largest).magnitude;
+}
+
+std::optional<Range> range_of(Basic basic) {
+  const auto with_sign = [](unsigned bits) {
+    const std::uint64_t half = std::uint64_t{1} << (bits - 1);
+    return Range{{true, half}, {false, half - 1}};
+  };
+  const auto without_sign = [](std::uint64_t largest) { return Range{{}, {false, largest}}; };
+  switch (basic) {
+    case Basic::kBool:
+      return without_sign(1);
+    case Basic::kChar:
+    case Basic::kInt8:
+      return with_sign(8);
+    case Basic::kUint8:
+      return without_sign(0xff);
+    case Basic::kInt16:
+      return with_sign(16);
+    case Basic::kUint16:
+      return without_sign(0xffff);
+    case Basic::kInt32:
+      return with_sign(32);
+    case Basic::kUint32:
+      return without_sign(kU32Max);
+    case Basic::kInt64:
+      return with_sign(64);
+    case Basic::kUint64:
+      return without_sign(std::numeric_limits<std::uint64_t>::max());
+    case Basic::kNone:
+    case Basic::kVoid:
+    case Basic::kFloat:
+    case Basic::kDouble:
+    case Basic::kString:
+    case Basic::kOpaque:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t discriminant_size(const Definition& of) {
+  const Basic basic = resolved_basic(of.discriminant);
+  return basic == Basic::kInt64 || basic == Basic::kUint64 ? 8 : 4;
 }
 
 void check(File& file, Diagnostics& diagnostics) {

@@ -3,6 +3,9 @@
 #ifndef RPCRDMA_GEN_CHECK_H_
 #define RPCRDMA_GEN_CHECK_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "gen/ast.h"
 #include "gen/diagnostic.h"
 
@@ -26,6 +29,15 @@ const Declaration& resolved(const Declaration& declaration);
 const Definition* resolved_target(const Declaration& declaration);
 // Returns its basic type; kNone if it has none.
 Basic resolved_basic(const Declaration& declaration);
+
+// The least and the largest number of a basic type that is one; nullopt for others.
+struct Range {
+  Integer least, largest;
+  bool has(Integer number) const;
+};
+std::optional<Range> range_of(Basic basic);
+// Returns what a union's discriminant is encoded in, bytes.
+std::uint64_t discriminant_size(const Definition& of);
 
 // Every declaration inside of a structure, union or typedef.
 template <class Visit>

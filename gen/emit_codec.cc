@@ -155,7 +155,9 @@ class Functions {
     const Definition* target = resolved_target(of.discriminant);
     const bool has_default = of.arms.back().is_default;
     if (target != nullptr && has_default) out_.add("  if (!is_defined(discriminant)) return -1;\n");
-    out_.add("  switch (static_cast<std::int64_t>(discriminant)) {{\n");
+    const bool has_sign = resolved_basic(of.discriminant) != Basic::kUint64;
+    out_.add("  switch (static_cast<std::{}>(discriminant)) {{\n",
+             has_sign ? "int64_t" : "uint64_t");
     for (std::size_t i = 0; i < of.arms.size(); ++i) {
       if (of.arms[i].cases.empty()) continue;
       for (const Value& each : of.arms[i].cases)
@@ -257,8 +259,8 @@ class Functions {
     if (of.recursive) out_.add("  reader.leave();\n");
     out_.add(
         "}}\nvoid measure([[maybe_unused]] const {}& value, rpcrdma::SizeCounter& counter) {{\n  "
-        "counter.add(4);\n",
-        of.cpp_name);
+        "counter.add({});\n",
+        of.cpp_name, discriminant_size(of));
     each_arm(of, "[[maybe_unused]] ", [&](const Declaration& each, const std::string& item) {
       measure_fixed(out_, measure_item(out_, each, item));
     });

@@ -160,10 +160,14 @@ bool is_case(const Definition& of, Integer number) {
 std::optional<Integer> value_of_default(const Definition& of) {
   const Definition* type = resolved_target(of.discriminant);
   if (type == nullptr) {
-    Integer number{};
-    while (is_case(of, number)) ++number.magnitude;
-    const bool is_bool = resolved_basic(of.discriminant) == Basic::kBool;
-    return is_bool && number.magnitude > 1 ? std::nullopt : std::optional(number);
+    const auto range = range_of(resolved_basic(of.discriminant));
+    for (Integer number{}; range && range->has(number); ++number.magnitude) {
+      if (!is_case(of, number)) return number;
+    }
+    for (Integer number{true, 1}; range && range->has(number); ++number.magnitude) {
+      if (!is_case(of, number)) return number;
+    }
+    return std::nullopt;
   }
   for (const Enumerator& each : type->enumerators) {
     const auto wide = static_cast<std::int64_t>(each.number);
@@ -338,7 +342,7 @@ class Sizes {
       least = std::min(least, size.second);
     }
     of.memory_size = plus(16, largest);
-    of.encoded_min = plus(4, least);
+    of.encoded_min = plus(discriminant_size(of), least);
   }
 
   void measure(Definition& of) {

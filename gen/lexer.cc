@@ -94,6 +94,7 @@ class Lexer {
   void number();
   void word();
   void text();
+  void character();
   void punctuation();
 
   Source& source_;
@@ -421,6 +422,20 @@ void Lexer::text() {
       {Token::Kind::kText, place(start, at_ - start), text_.substr(start, at_ - start)});
 }
 
+// 'a', which rpcgen's cases may be; it knows no escapes.
+void Lexer::character() {
+  const std::size_t start = at_++;
+  const char c = peek();
+  const bool is_printable = c >= ' ' && c < 0x7f && c != '\'' && c != '\\';
+  if (!is_printable || peek(1) != '\'') {
+    return diagnostics_.error(place(start, 1), "expected one ASCII character and a ' behind it");
+  }
+  at_ += 2;
+  Token token{Token::Kind::kCharacter, place(start, at_ - start), text_.substr(start, at_ - start)};
+  token.number = {false, static_cast<std::uint64_t>(c)};
+  out_.tokens.push_back(token);
+}
+
 void Lexer::punctuation() {
   constexpr std::string_view kKnown = "{}()[]<>,;:=*";
   const std::size_t start = at_++;
@@ -464,6 +479,8 @@ void Lexer::words() {
         word();
       } else if (c == '"') {
         text();
+      } else if (c == '\'') {
+        character();
       } else {
         punctuation();
       }

@@ -23,12 +23,12 @@ struct Integer {
 };
 
 struct Token {
-  enum class Kind : std::uint8_t { kName, kNumber, kText, kPunctuation, kEnd };
+  enum class Kind : std::uint8_t { kName, kNumber, kCharacter, kText, kPunctuation, kEnd };
 
   Kind kind = Kind::kEnd;
   Location at;
   std::string_view text;  // of the source; empty at the end
-  Integer number{};       // of kNumber, and of a name that is defined here
+  Integer number{};       // of kNumber, kCharacter, and of a name that is defined here
   bool defined = false;   // "#define NAME NUMBER" stands above the name, and no #undef below that
 
   bool is(std::string_view word) const { return kind != Kind::kEnd && text == word; }

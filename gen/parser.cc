@@ -308,7 +308,12 @@ Arm Parser::arm(Definition& of) {
     expect(":", "after 'default'");
   } else {
     while (accept("case")) {
-      arm.cases.push_back(value("a number or the name of a constant"));
+      if (const Token& found = token(); found.kind == Token::Kind::kCharacter) {
+        arm.cases.push_back({{}, found.at, found.number});
+        ++at_;
+      } else {
+        arm.cases.push_back(value("a number or the name of a constant"));
+      }
       expect(":", "after the case");
     }
   }

@@ -291,6 +291,19 @@ TEST(Compiler, TakesIntBehindWordsOfItsSize) {
             std::vector<std::string>());
 }
 
+TEST(Compiler, CountsEightBytesForAHyperThatIsADiscriminant) {
+  const Compiled made = compile(
+      "union u switch (unsigned hyper a) { case 18446744073709551615: hyper b; default: void; };\n"
+      "program P { version V { u F(void) = 1; } = 1; } = 2;\n",
+      {.name = "a.x", .namespace_name = {}});
+  ASSERT_TRUE(made.ok) << made.messages;
+  EXPECT_EQ(missing(made.header, {".results_size_max = 16U"}), std::vector<std::string>());
+  EXPECT_EQ(missing(made.source, {"rpcrdma::SizeCounter& counter) {\n  counter.add(8);",
+                                  "switch (static_cast<std::uint64_t>(discriminant)) {",
+                                  "case 18446744073709551615U: return 0;"}),
+            std::vector<std::string>());
+}
+
 TEST(Compiler, TellsCharsFromNumbersOfEightBits) {
   const Compiled made =
       compile("struct s { char a; int8_t b; };\n", {.name = "a.x", .namespace_name = {}});

@@ -199,6 +199,8 @@ T read_discriminant(MessageReader& reader, std::string_view field) noexcept {
     return static_cast<T>(reader.xdr().u64(field));
   } else if constexpr (sizeof(T) == 4) {
     return static_cast<T>(reader.xdr().u32(field));
+  } else if constexpr (std::is_same_v<T, std::int8_t>) {
+    return read_char(reader, field);
   } else {
     return read_narrow<T>(reader, field);
   }
