@@ -245,7 +245,7 @@ std::string emit_random(const File& file, const EmitOptions& options) {
   for (const Definition& each : file.definitions) {
     if (is_listed(each)) traits(out, each, scope);
   }
-  out.add("template <class Visit>\nvoid visit_types(Visit&& visit) {{\n");
+  out.add("template <class Visit>\nvoid visit_types([[maybe_unused]] Visit&& visit) {{\n");
   for (const Definition& each : file.definitions) {
     if (is_listed(each)) out.add("  visit({}_traits{{}});\n", each.cpp_name);
   }

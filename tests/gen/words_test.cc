@@ -304,6 +304,13 @@ TEST(Compiler, CountsEightBytesForAHyperThatIsADiscriminant) {
             std::vector<std::string>());
 }
 
+TEST(Compiler, LeavesNoParameterUnusedWhereThereAreNoTypes) {
+  const Compiled made =
+      compile("const A = 1;\n", {.name = "a.x", .namespace_name = {}, .random = true});
+  EXPECT_EQ(missing(made.random, {"void visit_types([[maybe_unused]] Visit&& visit)"}),
+            std::vector<std::string>());
+}
+
 TEST(Compiler, TellsCharsFromNumbersOfEightBits) {
   const Compiled made =
       compile("struct s { char a; int8_t b; };\n", {.name = "a.x", .namespace_name = {}});
