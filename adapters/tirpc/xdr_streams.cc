@@ -138,7 +138,7 @@ XdrWriter* XdrWriter::of(XDR* handle) noexcept {
 }
 
 std::byte* XdrWriter::take(std::size_t size) noexcept {
-  // What was moved back to ends where the next item begins.
+  // A position that was moved back has room up to the next item.
   if (passed_ < item_count_ && size > items_[passed_].at - size_) return nullptr;
   if (size > size_max_ || !reserve(size_ + size)) return nullptr;
   return memory_.get() + std::exchange(size_, size_ + size);

@@ -54,8 +54,8 @@ extern SVCXPRT* svc_rdma_create(const char* address);
 struct rpcrdma_tirpc_procedure {
   rpcproc_t number;
   /* Calls of xdr_bytes() and xdr_string() for the arguments, and for the results, that are of such
-   * data: bit i is that with i calls before it. A client sends such arguments, of 4 KiB or more, from
-   * where its routine has them, which must leave them there until the call has ended. */
+   * data: bit i is that with i calls before it. A client sends such arguments, of 4 KiB or more,
+   * from where its routine has them, which must leave them there until the call has ended. */
   u_int arguments;
   u_int results;
   /* The longest data in the results, bytes. */
