@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rpc/call/connecting_client.h"
+#include "rpc/call/tcp_client.h"
 #include "rpc/serve/server_impl.h"
 #include "rpcrdma/backward.h"
 #include "rpcrdma/version_two.h"
@@ -32,6 +33,10 @@ void Simulation::act() {
   }
   act_backward();
   act_on_characteristics();
+  if (streams_ && !calm_ && plan_.stream_breaks_one_in != 0 &&
+      stream_random_.one_in(plan_.stream_breaks_one_in) && streams_->break_one(stream_random_)) {
+    totals_.add(Count::kStreamsBroken);
+  }
   if (plan_.security.is_used) security_.act();
   check();
 }
@@ -88,7 +93,7 @@ void Simulation::act_on_characteristics() {
 // A client that has lost its connection comes again; and one that may, goes.
 void Simulation::act_on_lives() {
   for (const auto& actor : clients_) {
-    if (!actor->client || !actor->node->link_ended()) continue;
+    if (!actor->client || !has_lost_connection(*actor)) continue;
     if (actor->options.reconnect.enabled && !reconnect_random_.one_in(20)) continue;
     if (random_.one_in(2)) return destroy_client(*actor);
   }
@@ -147,8 +152,12 @@ void Simulation::add_server() {
                             trace_,
                             plan_.progress_runs_the_world,
                             settings_.sabotage == Sabotage::kLostWake,
-                            plan_.rfc5666};
-  actor->node = std::make_unique<Node>(shared, false, servers_.size(), draw_clock());
+                            plan_.rfc5666,
+                            streams_ ? &*streams_ : nullptr};
+  // Streams know the world's time alone.
+  const Instant::duration ahead = draw_clock();
+  actor->node = std::make_unique<Node>(shared, false, servers_.size(),
+                                       streams_ ? Instant::duration{} : ahead);
   actor->service = std::make_unique<ScriptedService>(foreign_, verdict_, random_);
   actor->service->on_call = [this, which = actor.get()](CallContext& context, std::uint64_t call) {
     check_caller(context, call);
@@ -174,6 +183,12 @@ void Simulation::add_server() {
   }
   actor->server.emplace(std::move(*listening));
   actor->address = actor->server->address();
+  if (streams_) {
+    actor->stream_path = streams_->next_path();
+    if (!actor->server->add_listener("unix://" + actor->stream_path)) {
+      return verdict_.broken(7, "a server cannot listen for streams");
+    }
+  }
   trace_.note(world_, "server {} listens, {} credits", servers_.size(),
               actor->options.connection.credits);
   servers_.push_back(std::move(actor));
@@ -215,16 +230,14 @@ void Simulation::add_client() {
                             trace_,
                             plan_.progress_runs_the_world,
                             settings_.sabotage == Sabotage::kLostWake,
-                            plan_.rfc5666};
-  actor->node = std::make_unique<Node>(shared, true, clients_.size(), draw_clock());
+                            plan_.rfc5666,
+                            streams_ ? &*streams_ : nullptr};
+  const Instant::duration ahead = draw_clock();
+  actor->by_stream = streams_ && !actor->is_misled && stream_random_.one_in(2);
+  actor->node = std::make_unique<Node>(shared, true, clients_.size(),
+                                       actor->by_stream ? Instant::duration{} : ahead);
   --clients_left_;
-  std::vector<std::string> addresses{actor->is_misled ? std::string(hostile_server_->address())
-                                     : servers_[actor->server]->server
-                                         ? servers_[actor->server]->address
-                                         : std::string(kNobody)};
-  if (actor->other_server) addresses.push_back(servers_[*actor->other_server]->address);
-  auto connecting =
-      ConnectingClient::connect_on(*actor->node, std::move(addresses), actor->options);
+  auto connecting = actor->by_stream ? connect_by_stream(*actor) : connect(*actor);
   trace_.note(world_, "client {} connects to server {}, {} credits, {} inline", clients_.size(),
               actor->server, actor->options.connection.credits,
               actor->options.connection.inline_size);
@@ -242,10 +255,33 @@ void Simulation::add_client() {
       credential.gid_count = static_cast<std::uint32_t>(random_.below(17));
       actor->client->identity().use(credential);
     }
-  } else if (!plan_.attach_may_fail() || connecting.error().code != Errc::kNoResources) {
+  } else if (actor->by_stream
+                 ? servers_[actor->server]->server && !servers_[actor->server]->stopping
+                 : !plan_.attach_may_fail() || connecting.error().code != Errc::kNoResources) {
     verdict_.broken(7, "a client cannot connect: " + connecting.error().message());
   }
   clients_.push_back(std::move(actor));
+}
+
+Expected<Client, Error> Simulation::connect(ClientActor& actor) {
+  std::vector<std::string> addresses{actor.is_misled ? std::string(hostile_server_->address())
+                                     : servers_[actor.server]->server
+                                         ? servers_[actor.server]->address
+                                         : std::string(kNobody)};
+  if (actor.other_server) addresses.push_back(servers_[*actor.other_server]->address);
+  return ConnectingClient::connect_on(*actor.node, std::move(addresses), actor.options);
+}
+
+Expected<Client, Error> Simulation::connect_by_stream(ClientActor& actor) {
+  actor.options.backward_calls = 0;  // RDMA alone has them
+  std::vector<std::string> addresses{servers_[actor.server]->stream_path};
+  if (actor.other_server) addresses.push_back(servers_[*actor.other_server]->stream_path);
+  streams_->set_narrow(stream_random_.one_in(3));
+  auto begun = TcpClient::begin_connect(std::move(addresses), nullptr, actor.options);
+  if (!begun) return Unexpected<Error>(begun.error());
+  Client client = TcpClient::client_of(std::move(*begun));
+  (void)actor.node->wait_also_for(client.wait_fd());
+  return client;
 }
 
 void Simulation::close_client(ClientActor& actor) {
@@ -385,7 +421,7 @@ bool Simulation::start_call(ClientActor& actor, CallScript script, bool blocking
               asked.results.size());
   if (trace_.verbose()) trace_.remark(describe(asked));
   // Before: start() may run callbacks.
-  record.started(world_.now(), actor.options.call_timeout, actor.node->connections_made());
+  record.started(world_.now(), actor.options.call_timeout, connections_made(actor));
   ++actor.slots;
   totals_.add(Count::kCalls);
   if (blocking) {
@@ -441,7 +477,8 @@ void Simulation::judge(CallRecord& record, const Error& error) {
                                     actor.closed,
                                     actor.gave_up,
                                     world_.now() >= record.deadline(),
-                                    actor.node->connections_made() - record.connections_before()};
+                                    connections_made(actor) - record.connections_before(),
+                                    actor.by_stream};
   // A hostile server answers with any error, but has no part in these two.
   if (actor.is_misled && error.code != Errc::kTimedOut && error.code != Errc::kCanceled) return;
   auto wrong = judge_failure(record.script(), circumstances, error.code);

@@ -119,8 +119,8 @@ void Simulation::judge_backward(const BackwardRecord& record, const Error& error
       has_asked || (code == Errc::kTooManyCalls && slots_are_kept) ||
       (code == Errc::kTimedOut && world_.now() >= record.record.deadline()) ||
       (code == Errc::kConnectionLost &&
-       (!plan_.connections_last() || client.gave_up || client.closed || client.node->link_ended() ||
-        client.other_server)) ||
+       (!plan_.connections_last() || client.gave_up || client.closed ||
+        has_lost_connection(client) || client.other_server)) ||
       (code == Errc::kCanceled && record.caller->dropped) ||
       (code == Errc::kServerFault && (script.answer == Answer::kSystemErr || lacks_memory)) ||
       ((code == Errc::kChunk || code == Errc::kNoResources) && lacks_memory);

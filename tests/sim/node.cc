@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rpcrdma/xdr.h"
+#include "sim/stream_world.h"
 
 namespace rpcrdma::simulation {
 namespace {
@@ -246,7 +247,24 @@ void Node::wait() {
   if (!std::exchange(woken_, false)) shared_.driver.wait_for(*this);
 }
 
+bool Node::wait_also_for(int epoll) {
+  if (shared_.streams == nullptr) return false;
+  epoll_ = epoll;
+  return true;
+}
+
+std::optional<Instant> Node::timer() const {
+  if (epoll_ < 0) return timer_;
+  const auto of_streams = shared_.streams->timer_of(epoll_);
+  return timer_ && (!of_streams || *timer_ < *of_streams) ? timer_ : of_streams;
+}
+
+void Node::arm_timers() {
+  if (epoll_ >= 0) inner_.arm_timer(timer());
+}
+
 bool Node::ready() const noexcept {
+  if (epoll_ >= 0 && shared_.streams->is_ready(epoll_)) return true;
   if (woken_ || (timer_ && *timer_ <= shared_.world.now())) return true;
   const auto has_news = [](const MonitoredQueuePair* pair) { return pair->has_news(); };
   if (std::ranges::any_of(queue_pairs_, has_news)) return true;

@@ -24,6 +24,7 @@
 namespace rpcrdma::simulation {
 
 class Node;
+class StreamWorld;
 
 // A node needs this of the runner.
 class Driver {
@@ -91,6 +92,7 @@ class Node final : public rdma::Provider {
     bool progress_runs_the_world;
     bool loses_wakes;  // deliberately, for tests of the runner
     bool rfc5666 = false;
+    StreamWorld* streams = nullptr;  // null: there are none
   };
   // `number`: which of the clients or servers, for the trace. `ahead`: of the world's time; a
   // host's clock counts from when it was started.
@@ -111,11 +113,16 @@ class Node final : public rdma::Provider {
   void arm_timer(std::optional<Instant> when) override;
   void wait() override;
   void wake() noexcept override { woken_ = !shared_.loses_wakes; }
+  // Whoever has streams as well, or alone, is woken by what this epoll descriptor watches.
+  bool wait_also_for(int epoll) override;
 
   // Returns whether the actor would be woken.
   bool ready() const noexcept;
   // By the world's time.
-  std::optional<Instant> timer() const noexcept { return timer_; }
+  std::optional<Instant> timer() const;
+  // Has the world know of timers of streams. Before time passes.
+  void arm_timers();
+  int epoll() const noexcept { return epoll_; }  // -1: there is none
   bool link_ended() const noexcept { return link_cause_.has_value(); }
   // Why: static text. Precondition: link_ended().
   std::string_view link_cause() const { return link_cause_->operation; }
@@ -136,6 +143,7 @@ class Node final : public rdma::Provider {
   std::vector<MonitoredQueuePair*> queue_pairs_;
   std::string listen_address_;
   std::optional<Instant> timer_;
+  int epoll_ = -1;
   bool woken_ = false;
   std::uint32_t connections_made_ = 0;
   std::string connecting_to_, connected_to_;

@@ -103,6 +103,12 @@ std::uint32_t draw_inline_arguments(SeededRandom& random) {
   return pick(random, {0, 3000, 20'000, 65'536});
 }
 
+void draw_streams(SeededRandom& random, Plan& plan) {
+  plan.has_streams = random.one_in(4);
+  const bool breaks = plan.faults && random.one_in(2);
+  plan.stream_breaks_one_in = breaks ? pick(random, {5, 20, 100}) : 0;
+}
+
 ClientOptions draw_client_options(SeededRandom& random) {
   ClientOptions options;
   options.connection = draw_connection_options(random);

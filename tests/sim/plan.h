@@ -51,11 +51,13 @@ struct Plan {
   // Versions of RPC-over-RDMA that servers have; clients have one in common with them.
   ProtocolVersion version;
   SecurityPlan security;
-  bool reconnects;  // clients whose connection is lost make another one, and repeat their calls
-  std::size_t hostile_peers;     // beside the clients
-  bool has_hostile_server;       // which some clients call
-  std::uint32_t hostile_acts;    // of all of them, before the world calms down
-  std::uint32_t hostile_one_in;  // one of them does something in one step of so many
+  bool reconnects;   // clients whose connection is lost make another one, and repeat their calls
+  bool has_streams;  // some clients call over Unix sockets, by TCP's code
+  std::uint32_t stream_breaks_one_in;  // of acts of programs; 0: never
+  std::size_t hostile_peers;           // beside the clients
+  bool has_hostile_server;             // which some clients call
+  std::uint32_t hostile_acts;          // of all of them, before the world calms down
+  std::uint32_t hostile_one_in;        // one of them does something in one step of so many
 
   // Registrations may be refused to anybody, by fault or by limit.
   bool attach_may_fail() const noexcept {
@@ -85,6 +87,8 @@ std::uint32_t draw_inline_arguments(SeededRandom& random);
 void draw_profile(SeededRandom& random, ConnectionOptions& options);
 // How many peers are hostile, and how active.
 void draw_hostility(SeededRandom& random, Plan& plan);
+// Draws whether some clients have streams, and how often these break.
+void draw_streams(SeededRandom& random, Plan& plan);
 // How a client reconnects, in a simulation where clients do.
 ReconnectOptions draw_reconnection(SeededRandom& random);
 // How many backward Calls a side is ready for; 0: none.

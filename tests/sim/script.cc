@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "rpc/pool_memory.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::simulation {
@@ -215,6 +216,28 @@ bool bulk_may_be_refused(const CallScript& script) {
   return std::ranges::any_of(script.arguments, [&](std::uint32_t size) { return size > bound; });
 }
 
+constexpr std::uint64_t kHeaderMax = 1000;  // bytes, with its credential or verifier
+
+// Over a stream, where each bulk item is among the rest.
+bool too_long_for(const CallScript& script, const ServerOptions& server) {
+  const std::uint32_t record_max = rpc::record_limits(server.tcp, server.memory_max).size_max;
+  return script.arguments_size() + kHeaderMax > record_max ||
+         std::ranges::any_of(script.arguments,
+                             [&](std::uint32_t size) { return size > server.bulk_size_max; });
+}
+
+std::uint64_t results_in_stream(const CallScript& script) noexcept {
+  std::uint64_t size = script.results_size() + kHeaderMax;
+  for (std::size_t i = 0; i < std::min(script.results.size(), script.places.size()); ++i) {
+    size += xdr::padded_memory(script.results[i]);
+  }
+  return size;
+}
+
+bool has_long_reply(const CallScript& script, const ClientOptions& client) {
+  return results_in_stream(script) > rpc::record_limits(client.tcp, client.memory_max).size_max;
+}
+
 bool too_large_for(const CallScript& script, const ServerOptions& server) {
   return script.arguments_size() + 1000 > server.long_call_size_max ||
          std::ranges::any_of(script.arguments,
@@ -222,6 +245,11 @@ bool too_large_for(const CallScript& script, const ServerOptions& server) {
 }
 
 }  // namespace
+
+bool stream_may_end(const ClientOptions& client, const ServerOptions& server) {
+  return is_tiny(client) || is_tiny(server) ||
+         server.connections_max < ServerOptions().connections_max;
+}
 
 std::optional<std::string> judge_failure(const CallScript& script, const Circumstances& at,
                                          Errc code) {
@@ -232,7 +260,8 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
       may = at.deadline_passed;
       break;
     case Errc::kConnectionLost:
-      may = !at.plan.connections_last() || at.client_gave_up;
+      may = !at.plan.connections_last() || at.client_gave_up ||
+            (at.by_stream && stream_may_end(at.client, at.server));
       break;
     case Errc::kCanceled:
       may = at.client_closed;
@@ -246,8 +275,9 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
                                                      script.answer == Answer::kHoldAndFail));
       break;
     case Errc::kBadArguments:
-      may =
-          script.calls_work() && (script.answer == Answer::kGarbage || bulk_may_be_refused(script));
+      may = (script.calls_work() &&
+             (script.answer == Answer::kGarbage || bulk_may_be_refused(script))) ||
+            (at.by_stream && too_long_for(script, at.server));
       break;
     case Errc::kNotAvailable:
       may = !script.calls_work() && judge_success(script).has_value();
@@ -259,7 +289,8 @@ std::optional<std::string> judge_failure(const CallScript& script, const Circums
       may = !script.can_start();
       break;
     case Errc::kBadReply:
-      may = at.plan.rfc5666 && !script.results_fit();
+      may = (at.plan.rfc5666 && !script.results_fit()) ||
+            (at.by_stream && has_long_reply(script, at.client));
       break;
     case Errc::kTooManyCalls:
       // It waited for a context, and calls that gave up had all the slots then.

@@ -89,7 +89,11 @@ struct Circumstances {
   bool client_gave_up;
   bool deadline_passed;
   std::uint32_t connections_made;  // by this client since the call began
+  bool by_stream = false;          // what is too long is said otherwise
 };
+// Returns whether a stream may end for want of memory, or of a place at the server, which closes it
+// then.
+bool stream_may_end(const ClientOptions& client, const ServerOptions& server);
 // Why a call must not end with this error; nullopt: it may.
 std::optional<std::string> judge_failure(const CallScript& script, const Circumstances& at,
                                          Errc code);

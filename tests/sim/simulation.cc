@@ -45,11 +45,13 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       list_random_(seed ^ 0x9999999999999999U),
       clock_random_(seed ^ 0xaaaaaaaaaaaaaaaaU),
       inline_random_(seed ^ 0xbbbbbbbbbbbbbbbbU),
+      stream_random_(seed ^ 0xccccccccccccccccU),
       plan_([&] {
         Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
         plan.security = draw_security(security_random_, settings.faults);
         plan.reconnects = reconnect_random_.one_in(4);
         draw_hostility(hostile_random_, plan);
+        draw_streams(stream_random_, plan);
         plan.calls *= settings.calls_factor;
         plan.bytes_max *= settings.calls_factor;
         return plan;
@@ -63,6 +65,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       clients_left_(plan_.clients + plan_.clients_more),
       bytes_left_(plan_.bytes_max) {
   place = {seed, 0, 0};
+  if (plan_.has_streams) streams_.emplace(world_, [this](int epoll) { wait_for_stream(epoll); });
   world_.observe([this](const rdma::sim::Departure& departure) { behaviour_.departed(departure); });
 }
 
@@ -94,7 +97,9 @@ Outcome Simulation::run() {
   totals_.add(Count::kSeeds);
   totals_.add(Count::kSteps, steps_);
   totals_.add(Count::kEvents, world_.events());
-  return {verdict_.first(), steps_, world_.now(), trace_.digest(), behaviour_.result(), totals_};
+  // How much a socket takes at a time is the kernel's to say, so that a record would hold for one.
+  const Behaviour seen = streams_ ? Behaviour{} : behaviour_.result();
+  return {verdict_.first(), steps_, world_.now(), trace_.digest(), seen, totals_};
 }
 
 void Simulation::count_step() {
@@ -162,6 +167,12 @@ Simulation::Moved Simulation::move_without_steps() {
 // Lets the time pass to the next timer (or event).
 bool Simulation::pass_to_timer() {
   count_step();
+  for (const auto& server : servers_) {
+    if (server->server) server->node->arm_timers();
+  }
+  for (const auto& client : clients_) {
+    if (client->client) client->node->arm_timers();
+  }
   const Instant before = world_.now();
   // Timers of actors that are gone or late are due already; each is disarmed by one try.
   for (std::size_t left = servers_.size() + clients_.size(); world_.now() == before; --left) {
@@ -197,6 +208,15 @@ void Simulation::wait_for(Node& node) {
   }
 }
 
+// The actor that waits by system calls.
+void Simulation::wait_for_stream(int epoll) {
+  for (const auto& client : clients_) {
+    if (client->node->epoll() == epoll) return wait_for(*client->node);
+  }
+  std::fputs("rpcrdma-sim: somebody waits for sockets that is no client\n", stderr);
+  std::abort();
+}
+
 bool Simulation::settle() {
   while (!over() && move() == Moved::kYes) {
   }
@@ -218,24 +238,51 @@ void Simulation::check() {
     ClientActor& actor = *clients_[i];
     note_server_of(actor);
     if (!actor.client || actor.node->busy) continue;
+    note_stream(actor);
     const std::size_t expected = actor.slots - actor.kept.size();
     if (actor.client->calls_in_flight() != expected) {
       verdict_.broken(5, fmt::format("client {} has {} calls in flight, its program knows of {}", i,
                                      actor.client->calls_in_flight(), expected));
     }
     if (plan_.connections_last() && !calm_ && !actor.is_misled && !actor.gave_up &&
-        actor.node->link_ended() && actor.node->link_cause() != "connect") {
-      verdict_.broken(7, fmt::format("client {} lost its connection for no reason: {}", i,
-                                     actor.node->link_cause()));
+        has_lost_connection(actor) &&
+        !(actor.by_stream && stream_may_end(actor.options, servers_[actor.server]->options))) {
+      const std::string_view cause = actor.by_stream ? "a stream" : actor.node->link_cause();
+      if (cause != "connect") {
+        verdict_.broken(7,
+                        fmt::format("client {} lost its connection for no reason: {}", i, cause));
+      }
     }
   }
 }
 
+// Counts the connections of a client of streams, whose node does not see them.
+void Simulation::note_stream(ClientActor& actor) {
+  if (!actor.by_stream || actor.client->connected() == actor.was_connected) return;
+  actor.was_connected = !actor.was_connected;
+  if (!actor.was_connected) return totals_.add(Count::kStreamsLost);
+  ++actor.streams_made;
+  totals_.add(Count::kStreams);
+}
+
+bool Simulation::has_lost_connection(const ClientActor& actor) {
+  if (!actor.by_stream) return actor.node->link_ended();
+  return actor.streams_made > 0 && !actor.client->connected();
+}
+
+std::uint32_t Simulation::connections_made(const ClientActor& actor) {
+  return actor.by_stream ? actor.streams_made : actor.node->connections_made();
+}
+
 // A client with a list asks the server of its last connection.
 void Simulation::note_server_of(ClientActor& actor) {
-  if (!actor.other_server || actor.node->connected_to() != servers_[*actor.other_server]->address) {
-    return;
-  }
+  if (!actor.other_server) return;
+  const ServerActor& other = *servers_[*actor.other_server];
+  const bool is_there = actor.by_stream
+                            ? actor.client && actor.client->connected() &&
+                                  actor.client->connection().peer_address == other.stream_path
+                            : actor.node->connected_to() == other.address;
+  if (!is_there) return;
   std::swap(actor.server, *actor.other_server);
   totals_.add(Count::kMoves);
 }
@@ -278,6 +325,8 @@ bool Simulation::may_have_to_wait(std::size_t client) const {
   const ClientActor& actor = *clients_[client];
   const ServerActor& server = *servers_[actor.server];
   if (!actor.kept.empty() || may_reconnect(actor) || actor.is_misled) return true;
+  // Calls may take all the memory that a reply needs, which has none of its own beforehand.
+  if (actor.by_stream && is_tiny(actor.options)) return true;
   const bool others_hold = server.service->held() > 0 || hostile_peer_is_there();
   if (others_hold && is_tiny(server.options)) return true;
   return std::ranges::any_of(records_, [&](const auto& record) {

@@ -22,6 +22,7 @@
 #include "sim/plan.h"
 #include "sim/security.h"
 #include "sim/service.h"
+#include "sim/stream_world.h"
 #include "sim/totals.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
@@ -103,7 +104,7 @@ class Simulation final : private Driver {
     std::unique_ptr<ScriptedService> service;
     std::unique_ptr<HostileProgram> hostile_program;
     std::optional<Server> server;
-    std::string address;
+    std::string address, stream_path;
     bool stopping = false;
     Instant stopped_at{};
   };
@@ -123,6 +124,9 @@ class Simulation final : private Driver {
     bool gave_up = false;     // one of its calls timed out
     bool has_asked = false;   // the server for other Receives
     int changes = 0;          // requests to the server that have not ended
+    // It calls over a Unix socket, as TCP's code does: it has had so many connections.
+    bool by_stream = false, was_connected = false;
+    std::uint32_t streams_made = 0;
   };
   enum class Moved : std::uint8_t { kYes, kOnlyTimersAreLeft, kNothingIsLeft };
 
@@ -136,6 +140,10 @@ class Simulation final : private Driver {
   void check();
   void check_server(const ServerActor& actor);
   void note_server_of(ClientActor& actor);
+  void note_stream(ClientActor& actor);
+  static bool has_lost_connection(const ClientActor& actor);
+  static std::uint32_t connections_made(const ClientActor& actor);
+  void wait_for_stream(int epoll);
   bool may_reconnect(const ClientActor& actor) const;
   bool may_have_to_wait(std::size_t client) const;
   bool hostile_peer_is_there() const;
@@ -149,6 +157,8 @@ class Simulation final : private Driver {
   void act_on_lives();
   void add_server();
   void add_client();
+  Expected<Client, Error> connect(ClientActor& actor);
+  Expected<Client, Error> connect_by_stream(ClientActor& actor);
   // Returns by how much the clock of a new actor's host is ahead of the world's time.
   Instant::duration draw_clock();
   void make_calls();
@@ -199,7 +209,7 @@ class Simulation final : private Driver {
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
   SeededRandom security_random_, reconnect_random_, hostile_random_, list_random_, clock_random_;
-  SeededRandom inline_random_;
+  SeededRandom inline_random_, stream_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;
@@ -207,6 +217,7 @@ class Simulation final : private Driver {
   Totals totals_;
   BehaviourMonitor behaviour_;
   rdma::sim::World world_;
+  std::optional<StreamWorld> streams_;
   SecurityWorld security_;
   const ForeignMemory& foreign_;
   std::uint64_t steps_ = 0;

@@ -39,8 +39,11 @@ enum class Count : std::uint8_t {
   kContexts,  // RPCSEC_GSS: contexts begun; denials forged; calls replayed
   kForged,
   kReplays,
-  kReconnections,       // of the connections: not the first of their client
-  kMoves,               // of these, to another server of the client's list
+  kReconnections,  // of the connections: not the first of their client
+  kMoves,          // of these, to another server of the client's list
+  kStreams,        // connections over Unix sockets; those that were lost; that faults broke
+  kStreamsLost,
+  kStreamsBroken,
   kHostileConnections,  // that hostile peers ask for; their messages
   kHostileMessages,
   kHostileCalls,  // of them, that a program got
@@ -81,6 +84,9 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "replays",
     "reconnections",
     "moves",
+    "streams",
+    "streams_lost",
+    "streams_broken",
     "hostile_connections",
     "hostile_messages",
     "hostile_calls",

@@ -1,0 +1,66 @@
+// Lets what waits for sockets and for the system's clock run in a world's time: while a StreamWorld
+// lives, the monotonic clock of the process is the world's, timer descriptors come due by it, and
+// whoever would wait for ever for descriptors lets others act. Unix sockets, which the actors have
+// among each other, pass bytes on at once, so that all stays as the seed says.
+#ifndef RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
+#define RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "rdma/sim/world.h"
+
+namespace rpcrdma::simulation {
+
+// One at a time. Its thread is the only one that uses what it replaces.
+class StreamWorld {
+ public:
+  // `wait_for` returns when is_ready() is true of an epoll descriptor.
+  StreamWorld(const rdma::sim::World& world, std::function<void(int epoll)> wait_for);
+  ~StreamWorld();
+  StreamWorld(const StreamWorld&) = delete;
+  StreamWorld& operator=(const StreamWorld&) = delete;
+
+  // Returns a path where nobody listens yet.
+  std::string next_path();
+  // Returns whether epoll_wait() has something to say now.
+  bool is_ready(int epoll);
+  // Returns when a timer comes due of those that an epoll descriptor watches, if none is earlier.
+  std::optional<Instant> timer_of(int epoll) const;
+  // Breaks one of the connections that were accepted, on both sides; false: there is none.
+  bool break_one(SeededRandom& random);
+  // Connections that are made from now on take at most some 4 KiB, or whatever the system has.
+  void set_narrow(bool is_narrow) noexcept { is_narrow_ = is_narrow; }
+
+  // For the functions of the system that it replaces.
+  struct Timer {
+    int epoll = -1;  // that watches it
+    std::optional<Instant> due;
+  };
+  static StreamWorld* current() noexcept;
+  Instant now() const { return world_.now(); }
+  std::map<int, Timer>& timers() noexcept { return timers_; }  // by descriptor
+  void wait_for(int epoll) { wait_for_(epoll); }
+  void note_accepted(int socket);
+  void note_closed(int descriptor);
+
+ private:
+  void ring();  // what is due becomes readable
+
+  const rdma::sim::World& world_;
+  const std::function<void(int)> wait_for_;
+  std::string folder_;
+  std::size_t paths_ = 0;
+  bool is_narrow_ = false;
+  std::map<int, Timer> timers_;
+  std::vector<int> accepted_;  // in the order in which they came
+};
+
+}  // namespace rpcrdma::simulation
+
+#endif  // RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
