@@ -376,9 +376,9 @@ void FileOperations::begin_writes(Node& node) {
   while (node.writes->under_way() < kWritesMax) {
     WriteBehind::Piece* const piece = node.writes->begin_write();
     if (piece == nullptr) break;
-    // A server that takes bytes is not gone, however many wait for it.
+    // A server that takes bytes of this file is not gone, however many wait for it.
     const auto patience = tree_.server().call_maker().patience();
-    const Time deadline = std::max(piece->deadline, last_written_ + patience);
+    const Time deadline = std::max(piece->deadline, node.last_written + patience);
     if (deadline <= Tree::now()) {
       node.writes->fail_write(*piece, ETIMEDOUT);
       has_failed = true;
@@ -399,14 +399,25 @@ Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs
   // The program's credential, and the piece, may be gone before its bytes are.
   const Writer writer = piece.writer;
   const Who own{writer.uid, writer.credential ? &*writer.credential : nullptr, deadline};
+  const auto patience = tree_.server().call_maker().patience();
   Change change(*node);
+  const Time called = Tree::now();
   auto reply = co_await tree_.calls().write(args, own.as());
   change.end(reply ? nfs::file_change(*reply) : nullptr);
   ++node->own_writes;
   if (!reply) {
-    node->writes->fail_write(piece, error_of(reply.error()));
+    const int error = error_of(reply.error());
+    const Time since = std::min(called, piece.deadline - patience);
+    if (goes_again(*node, error, called, since)) {
+      const Time progress = std::max(node->last_written, line_.last_taken());
+      node->writes->repeat_write(piece, progress + patience);
+    } else {
+      node->writes->fail_write(piece, error);
+    }
   } else if (const auto* const done = reply->resok()) {
-    last_written_ = Tree::now();
+    node->last_written = Tree::now();
+    // One that went once more has waited since its bytes came.
+    line_.note_taken(std::min(called, piece.first_deadline - patience), node->last_written);
     const bool is_stable = done->committed != nfs3::stable_how::UNSTABLE;
     node->writes->end_write(piece, done->count, is_stable, done->verf);
   } else {
@@ -415,16 +426,32 @@ Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs
   after_news(*node);
 }
 
+// A call without an answer in its time may have waited for those before it, on a link that is slow.
+// Its connection may have gone with the others that were given up.
+bool FileOperations::goes_again(const Node& node, int error, Time called,
+                                Time since) const noexcept {
+  const bool had_its_time =
+      error == EIO && Tree::now() >= called + tree_.server().call_maker().patience();
+  if (error != ETIMEDOUT && !had_its_time) return false;
+  return node.last_written > since || line_.is_waiting(since);
+}
+
 Task<void> FileOperations::commit(Hold node) {
   node->writes->begin_commit();
   ++tree_.statistics().commits;
   const Writer writer = node->writes->writer_to_commit();
   const Who who{writer.uid, writer.credential ? &*writer.credential : nullptr};
   const nfs3::COMMIT3args args{node->handle, 0, 0};
+  const Time called = Tree::now();
   auto reply = co_await tree_.calls().commit(args, who.as());
   const std::uint64_t twice = node->writes->written_twice();
   if (!reply) {
-    node->writes->fail_commit(error_of(reply.error()));
+    const int error = error_of(reply.error());
+    if (goes_again(*node, error, called, called)) {
+      node->writes->give_up_commit();
+    } else {
+      node->writes->fail_commit(error);
+    }
   } else if (const auto* const done = reply->resok()) {
     node->writes->end_commit(done->verf);
   } else {

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "mount/tree.h"
+#include "mount/write_line.h"
 
 namespace mounts {
 
@@ -29,7 +30,8 @@ class FileOperations {
  public:
   enum class FileId : std::uint64_t {};
 
-  FileOperations(Tree& tree, NameOperations& names) : tree_(tree), names_(names) {}
+  FileOperations(Tree& tree, NameOperations& names)
+      : tree_(tree), names_(names), line_(tree.server().call_maker().patience()) {}
 
   struct Opened {
     FileId id{};
@@ -78,7 +80,7 @@ class FileOperations {
   void buffer_returned() { returned_.notify(tree_.turns()); }
 
   std::size_t open_count() const noexcept { return files_.size(); }
-  Time last_written() const noexcept { return last_written_; }  // bytes, by the server
+  Time last_written() const noexcept { return line_.last_taken(); }  // bytes, by the server
   std::size_t dirty_count() const noexcept { return dirty_.size(); }
 
  private:
@@ -105,6 +107,7 @@ class FileOperations {
   Task<void> write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args,
                          Time deadline);
   Task<void> commit(Hold node);
+  bool goes_again(const Node& node, int error, Time called, Time since) const noexcept;
   void after_news(Node& node);
   bool is_short_of_room() const noexcept;
 
@@ -113,7 +116,7 @@ class FileOperations {
   std::map<FileId, OpenFile> files_;
   std::set<FileId> reading_;  // files that may have blocks
   std::uint64_t last_file_ = 0;
-  Time last_written_{};
+  WriteLine line_;
   bool has_lost_bytes_ = false;   // of which no program knows
   std::map<NodeId, Hold> dirty_;  // nodes with bytes that the server may lose
   Signal returned_;               // a buffer

@@ -238,6 +238,7 @@ class Liar : public nfs3::NFS_V3_Service {
     answer.succeed(results);
   }
   void NFSPROC3_WRITE(rpcrdma::Answer<nfs3::WRITE3res> answer, nfs3::WRITE3args args) override {
+    if (args.file.data == hanging.data) return held_writes.push_back(std::move(answer));
     for (const auto end = Clock::now() + time_of_write; Clock::now() < end;) {
       std::this_thread::yield();
     }
@@ -289,6 +290,8 @@ class Liar : public nfs3::NFS_V3_Service {
   std::optional<unsigned> reads_left;  // before one fails; none of them is of the file's end
   std::chrono::milliseconds time_of_write{0};  // that the server's one thread takes
   std::vector<std::uint32_t> writers;          // the users whose bytes came
+  nfs3::nfs_fh3 hanging;                       // no WRITE to this file is answered
+  std::vector<rpcrdma::Answer<nfs3::WRITE3res>> held_writes;
   unsigned verifier = 0;
   bool is_honest = false;
   std::vector<std::string> renamed, linked, removed;  // new names, and those that went
@@ -323,6 +326,7 @@ class Lied : public testing::Test {
     mount_.reset();
     // Calls without an answer would keep the server.
     liar_.silent.clear();
+    liar_.held_writes.clear();
     liar_.held_answer.reset();
     liar_.held_link.reset();
     liar_.held_attributes.reset();

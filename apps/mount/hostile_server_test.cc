@@ -432,6 +432,68 @@ TEST_F(Lied, BytesForAServerThatIsSlowHaveTheirTimeWhileItTakesSome) {
   mount_->run(mount_->files->release(file));
 }
 
+// Each WRITE begins at once, and waits for those of the other files.
+TEST_F(Lied, ManyFilesAtAServerThatIsSlowHaveTheirTimeWhileItTakesSome) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  liar_.is_honest = true;
+  mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, kPatience);
+  liar_.time_of_write = std::chrono::milliseconds(30);
+  liar_.has_new_files = true;
+  std::vector<FileOperations::FileId> files;
+  for (int i = 0; i < 100; ++i) {
+    const Hold node = mount_->look_up("name" + std::to_string(i));
+    files.push_back(mount_->files->open_made(mount_->tree->nodes().find(node->id), {}).id);
+  }
+  const auto begun = Clock::now();
+  const auto write_all = [&]() -> Task<void> {
+    for (const auto each : files) {
+      Buffer buffer = mount_->tree->buffers().take();
+      EXPECT_TRUE(co_await mount_->files->write(each, 0, buffer, 0, 70'000));
+    }
+    for (const auto each : files) EXPECT_TRUE(co_await mount_->files->flush(each));
+  };
+  mount_->run(write_all());
+  EXPECT_GT(Clock::now() - begun, kPatience);
+  for (const auto each : files) mount_->run(mount_->files->release(each));
+}
+
+// Its storage is gone; it would keep its buffers as long as the server takes bytes of others.
+TEST_F(Lied, FileThatHangsHasItsTimeAloneBesideOthersThatGoOn) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  liar_.is_honest = true;
+  mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, kPatience);
+  liar_.has_new_files = true;
+  const Hold hanging = mount_->look_up("hanging"), other = mount_->look_up("other");
+  liar_.hanging = hanging->handle;
+  const auto open = [&](const Hold& node) {
+    return mount_->files->open_made(mount_->tree->nodes().find(node->id), {}).id;
+  };
+  const auto file = open(hanging), goes_on = open(other);
+  bool is_over = false;
+  const auto write_on = [&]() -> Task<void> {
+    while (!is_over) {
+      Buffer buffer = co_await mount_->files->take_buffer();
+      EXPECT_TRUE(co_await mount_->files->write(goes_on, 0, buffer, 0, 70'000));
+      EXPECT_TRUE(co_await mount_->files->flush(goes_on));
+      co_await mount_->turns.pause(std::chrono::milliseconds(5));
+    }
+  };
+  const auto begun = Clock::now();
+  const auto write_all = [&]() -> Task<void> {
+    // More than are under way at a time.
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      Buffer buffer = mount_->tree->buffers().take();
+      EXPECT_TRUE(co_await mount_->files->write(file, i << 20U, buffer, 0, 70'000));
+    }
+    mount_->turns.begin(write_on());
+    EXPECT_FALSE(co_await mount_->files->flush(file));
+    is_over = true;
+  };
+  mount_->run(write_all());
+  EXPECT_LT(Clock::now() - begun, 2 * kPatience);
+  for (const auto each : {file, goes_on}) mount_->run(mount_->files->release(each));
+}
+
 // One of them may have lost the right to write: the other's bytes go all the same, and no others.
 TEST_F(Lied, BytesOfEachProgramGoInItsName) {
   liar_.is_honest = true;

@@ -64,6 +64,7 @@ struct Node {
   AttributeCache attributes;
   AccessAnswers access;
   std::unique_ptr<WriteBehind> writes;      // of a file that was written
+  Time last_written{};                      // when the server took bytes of it the last time
   Signal news;                              // of its writes and of blocks that were read
   std::uint64_t own_writes = 0;             // grows with each write and each size that is set here
   std::uint64_t kernel_version = 0;         // of the content that the kernel may have kept

@@ -28,7 +28,7 @@ void WriteBehind::add(std::uint64_t offset, Buffer buffer, std::size_t begin, st
   piece.begin = begin;
   piece.size = size;
   piece.buffer = std::move(buffer);
-  piece.deadline = deadline;
+  piece.deadline = piece.first_deadline = deadline;
   piece.writer = std::move(writer);
   ++unwritten_;
 }
@@ -128,6 +128,16 @@ void WriteBehind::fail_write(Piece& piece, int error) {
   drop(piece);
 }
 
+// The server may have it, or parts of it; what it had said it has goes again only if it is lost.
+void WriteBehind::repeat_write(Piece& piece, Time deadline) noexcept {
+  --under_way_;
+  piece.state = State::kWaiting;
+  piece.deadline = deadline;
+  if (!std::exchange(piece.goes_again, false)) return;
+  written_twice_ += piece.done;
+  piece.done = 0;
+}
+
 bool WriteBehind::needs_commit() const noexcept {
   return std::ranges::any_of(pieces_,
                              [](const Piece& each) { return each.state == State::kWritten; });
@@ -175,6 +185,11 @@ void WriteBehind::fail_commit(int error) {
   is_committing_ = false;
   note_error(error);
   pieces_.remove_if([](const Piece& each) { return each.is_committing; });
+}
+
+void WriteBehind::give_up_commit() noexcept {
+  is_committing_ = false;
+  for (Piece& each : pieces_) each.is_committing = false;
 }
 
 int WriteBehind::take_error() noexcept {

@@ -43,6 +43,7 @@ class WriteBehind {
     Buffer buffer;
     Writer writer;
     Time deadline = Time::max();  // for its WRITE; later ones have the time of a call
+    Time first_deadline = Time::max();
     State state = State::kWaiting;
     unsigned losses = 0;         // of the server, which had it and did not keep it
     bool goes_again = false;     // it is under way, and has to be written once more
@@ -71,12 +72,16 @@ class WriteBehind {
   // The server wrote the first `count` bytes of its data; the rest goes with a further call.
   void end_write(Piece& piece, std::size_t count, bool is_stable, const nfs3::writeverf3& verifier);
   void fail_write(Piece& piece, int error);
+  // It had no answer, and goes once more.
+  void repeat_write(Piece& piece, Time deadline) noexcept;
 
   // Returns whether bytes are at the server that a COMMIT would keep.
   bool needs_commit() const noexcept;
   void begin_commit() noexcept;
   void end_commit(const nfs3::writeverf3& verifier);
   void fail_commit(int error);
+  // It had no answer: what it covers needs another one.
+  void give_up_commit() noexcept;
 
   // Nothing is waiting or under way: the server has all bytes.
   bool is_written() const noexcept { return unwritten_ == 0; }

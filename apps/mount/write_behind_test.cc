@@ -72,6 +72,21 @@ TEST_F(WriteBehindTest, CommitIsInTheNameOfWhoWroteBytesThatAreThere) {
   EXPECT_EQ(writes_.writer_to_commit().uid, 2U);
 }
 
+TEST_F(WriteBehindTest, BytesWithoutAnAnswerGoOnceMoreAsTheyAre) {
+  add(0, "abcdef");
+  writes_.end_write(*writes_.begin_write(), 2, false, verifier_of(1));
+  const Time later{std::chrono::hours(2)};
+  writes_.repeat_write(*writes_.begin_write(), later);
+  EXPECT_FALSE(writes_.is_written());
+  EXPECT_EQ(writes_.under_way(), 0U);
+  Piece* const piece = writes_.begin_write();
+  ASSERT_NE(piece, nullptr);
+  EXPECT_EQ(text_of(*piece), "cdef");
+  EXPECT_EQ(piece->deadline, later);
+  writes_.end_write(*piece, 4, false, verifier_of(1));
+  EXPECT_TRUE(writes_.is_written());
+}
+
 TEST_F(WriteBehindTest, BytesOfAServerThatWasRestartedAreWrittenAgain) {
   add(0, "abc");
   writes_.end_write(*writes_.begin_write(), 3, false, verifier_of(1));
