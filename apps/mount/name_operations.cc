@@ -362,6 +362,7 @@ Task<Outcome<void>> NameOperations::remove(Hold parent, std::string name, Who wh
   if (!found) co_return failed(found.error());
   if (!found->node) co_return failed(ENOENT);
   Hold file = std::move(found->node);
+  co_await NamesOfOurs::wait_for_others(tree_.nodes().find(file->id));
   if (NamesOfOurs::are_needed(*file, *parent, name)) {
     co_return co_await ours_.put_aside(std::move(parent), std::move(file), std::move(name), who);
   }
@@ -455,6 +456,9 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   if (!replaced) co_return failed(replaced.error());
   Hold target = std::move(replaced->node);
   const bool is_same = target && target->id == source->id;
+  if (target && !is_same) {
+    co_await NamesOfOurs::wait_for_others(tree_.nodes().find(target->id));
+  }
   const bool keeps = target && !is_same && source->type != nfs3::ftype3::NF3DIR &&
                      NamesOfOurs::are_needed(*target, *to, new_name);
   auto way = NamesOfOurs::Way::kLink;

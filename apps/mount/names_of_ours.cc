@@ -37,6 +37,10 @@ bool NamesOfOurs::are_needed(const Node& file, const Node& parent, std::string_v
   return file.ours.name.empty() || !file.ours.is_certain || is_ours;
 }
 
+Task<void> NamesOfOurs::wait_for_others(Hold file) {
+  while (file->names_under_way > 0) co_await file->news;
+}
+
 void NamesOfOurs::note(Node& file, Node& parent, const std::string& ours, Who who,
                        bool is_certain) {
   if (file.ours.name.empty()) ++parent.names_of_ours;  // else it had another one there

@@ -22,6 +22,10 @@ class NamesOfOurs {
   // Returns whether a file would lose its bytes with this name while it is open.
   static bool are_needed(const Node& file, const Node& parent, std::string_view name);
 
+  // Waits until no other change of the file's names is under way. One name of ours is enough for
+  // all that it loses: two that came at once would be one too many for its last close.
+  static Task<void> wait_for_others(Hold file);
+
   // Renames a file that is to be removed. If the server does not answer it may have done so: the
   // name of ours then goes with the last close as well, and a further attempt takes the same.
   Task<Outcome<void>> put_aside(Hold parent, Hold file, std::string name, Who who);

@@ -93,6 +93,33 @@ TEST_F(NameOfOurs, GoesWhenTheLastCloseComesWhileAnotherFileTakesItsName) {
   EXPECT_EQ(directory_->names_of_ours, 0U);
 }
 
+// A second one would stay: the last close knows of one.
+TEST_F(NameOfOurs, IsOneForAFileThatLosesTwoNamesAtOnce) {
+  EXPECT_TRUE(mount_.run(mount_.names->make_directory(mount_.root(), "e", 0755, {})));
+  const Hold other = mount_.look_up("e");
+  served_.write_file("e/new", "x");
+  const auto in_other = [&] { return mount_.tree->nodes().find(other->id); };
+  for (const bool is_replaced : {false, true}) {
+    const FileId file = open_file();
+    const auto found = mount_.run(mount_.names->look_up(mount_.look_up("d"), "file", {}));
+    EXPECT_TRUE(mount_.run(
+        mount_.names->link(mount_.tree->nodes().find(found->node->id), in_other(), "link", {})));
+    bool is_over = false;
+    mount_.turns.begin(note_end(mount_.names->remove(mount_.look_up("d"), "file", {}), is_over));
+    if (is_replaced) {
+      EXPECT_TRUE(mount_.run(mount_.names->rename(in_other(), "new", in_other(), "link", {})));
+    } else {
+      EXPECT_TRUE(mount_.run(mount_.names->remove(in_other(), "link", {})));
+    }
+    while (!is_over) mount_.run(pause());
+    mount_.run(mount_.files->release(file));
+    EXPECT_TRUE(fs::is_empty(folder()));
+    EXPECT_EQ(std::distance(fs::directory_iterator(served_.path("e")), {}), 1) << is_replaced;
+    EXPECT_EQ(directory_->names_of_ours, 0U);
+    EXPECT_EQ(other->names_of_ours, 0U);
+  }
+}
+
 TEST_F(NameOfOurs, KeepsItsDirectoryAsLongAsAProgramHasTheFileOpen) {
   const FileId file = removed_while_open();
   EXPECT_EQ(remove_directory(), ENOTEMPTY);
