@@ -36,7 +36,8 @@ void HttpAges::run() {
     if (connections_.empty()) {
       changed_.wait(lock);
     } else if (std::chrono::steady_clock::now() < connections_.front().end) {
-      changed_.wait_until(lock, connections_.front().end);
+      const auto end = connections_.front().end;  // the connection may go meanwhile
+      changed_.wait_until(lock, end);
     } else {
       Connection& oldest = connections_.front();
       // The daemon's thread of it sees the end, and closes it.

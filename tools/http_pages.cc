@@ -116,7 +116,9 @@ class Daemon final : public HttpPages {
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (info == nullptr) return;
     try {
-      *state = std::make_unique<HttpAges::Handle>(ages.begin(info->connect_fd)).release();
+      auto handle = std::make_unique<HttpAges::Handle>();
+      *handle = ages.begin(info->connect_fd);
+      *state = handle.release();
     } catch (const std::bad_alloc&) {
       (void)::shutdown(info->connect_fd, SHUT_RDWR);
     }

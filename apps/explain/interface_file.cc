@@ -188,6 +188,7 @@ class ValuePrinter {
       case Basic::kBool:
         out_ += reader_.boolean("bool") ? "true" : "false";
         return;
+      case Basic::kChar:
       case Basic::kInt8:
       case Basic::kInt16:
       case Basic::kInt32:
