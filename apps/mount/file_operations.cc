@@ -254,8 +254,11 @@ Task<FileOperations::ReadResult> FileOperations::read_whole(Hold node, std::uint
 Task<void> FileOperations::read_block(FileId id, ReadAhead::Block& block) {
   OpenFile& file = *find(id);
   const auto into = block.buffer.memory().first(file.ahead.block_size());
+  // A server may send it byte by byte: programs that wait for the block have one time for all.
+  Who own = file.who();
+  own.deadline = Tree::now() + tree_.server().call_maker().patience();
   const ReadResult result =
-      co_await read_whole(tree_.nodes().find(file.node->id), block.offset, into, file.who());
+      co_await read_whole(tree_.nodes().find(file.node->id), block.offset, into, own);
   file.ahead.end(block, result.count, result.error);
   tree_.statistics().bytes_read_ahead += result.count;
   --file.reads_under_way;

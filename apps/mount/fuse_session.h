@@ -24,6 +24,7 @@
 #include "mount/fuse_requests.h"
 #include "mount/name_operations.h"
 #include "mount/receive_room.h"
+#include "mount/request_slots.h"
 #include "mount/tree.h"
 #include "mount/unread.h"
 #include "nfs/client/mounted.h"
@@ -114,12 +115,13 @@ class Session {
 
   template <class Body>
   Task<void> run_one(Request& request, Body body) {
-    co_await slots_.take();
+    const std::uint32_t uid = request.who().uid;
+    co_await slots_.take(uid);
     if (!request.is_answered()) {
       const int error = co_await body(request);
       if (error != 0) request.fail(error);
     }
-    slots_.give_back();
+    slots_.give_back(uid);
     requests_.end(request);
   }
   template <class Body>
@@ -146,7 +148,7 @@ class Session {
   const SessionOptions options_;
   nfs::Mounted& server_;
   nfs::Turns turns_;
-  nfs::Slots slots_{turns_, 100};
+  RequestSlots slots_{turns_, 100};
   Requests requests_;
   Tree tree_;
   NameOperations names_{tree_};

@@ -164,6 +164,22 @@ TEST_F(Lied, MoreBytesThanWereAskedForAreAnError) {
   EXPECT_EQ(sink.text, "");
 }
 
+// Programs that wait for it hold slots, and the file its buffers.
+TEST_F(Lied, BlockThatComesByteByByteHasOneTimeForAll) {
+  mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, std::chrono::seconds(1));
+  liar_.found_attributes.size = 1U << 20U;
+  liar_.bytes = "x";
+  liar_.reads_left = UINT32_MAX;
+  const auto opened = mount_->open("name");
+  const auto begun = Clock::now();
+  BytesForTest sink;
+  const auto read = mount_->run(mount_->files->read(opened.id, 0, 100'000, sink));
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error(), ETIMEDOUT);
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(5));
+  mount_->run(mount_->files->release(opened.id));
+}
+
 // The kernel takes a short answer for the end of the file.
 TEST_F(Lied, ReadThatFailsBehindItsFirstPartIsAnError) {
   const Hold node = mount_->look_up("name");
