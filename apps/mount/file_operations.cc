@@ -430,11 +430,12 @@ Task<void> FileOperations::write_piece(Hold node, WriteBehind::Piece& piece, nfs
 }
 
 // A call without an answer in its time may have waited for those before it, on a link that is slow.
-// Its connection may have gone with the others that were given up.
+// Its connection may have gone shortly before, with others that were given up; one that loses them
+// faster may be the cause.
 bool FileOperations::goes_again(const Node& node, int error, Time called,
                                 Time since) const noexcept {
-  const bool had_its_time =
-      error == EIO && Tree::now() >= called + tree_.server().call_maker().patience();
+  const auto least = tree_.server().call_maker().patience() / 2;
+  const bool had_its_time = error == EIO && Tree::now() >= called + least;
   if (error != ETIMEDOUT && !had_its_time) return false;
   return node.last_written > since || line_.is_waiting(since);
 }
