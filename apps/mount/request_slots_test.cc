@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "rpcrdma/coroutine.h"
@@ -17,16 +20,24 @@ class RequestSlotsTest : public testing::Test {
     turns_.begin([](RequestSlotsTest& test, std::uint32_t of) -> rpcrdma::Task<void> {
       co_await test.slots_.take(of);
       test.at_work_.push_back(of);
+      test.holders_.push_back(of);
     }(*this, uid));
   }
   void give_back(std::uint32_t uid) {
+    holders_.erase(std::ranges::find(holders_, uid));
     slots_.give_back(uid);
     turns_.resume_ready();
+  }
+  // Those that wait get their slots, too.
+  void TearDown() override {
+    while (!holders_.empty()) give_back(holders_.front());
+    EXPECT_EQ(turns_.active(), 0U);
   }
 
   nfs::Turns turns_;
   RequestSlots slots_{turns_, 100};
-  std::vector<std::uint32_t> at_work_;  // users
+  std::vector<std::uint32_t> at_work_;  // users, as their operations began
+  std::deque<std::uint32_t> holders_;   // users, one for each slot
 };
 
 TEST_F(RequestSlotsTest, UserWhoseOperationsHangLeavesSlotsForOthers) {
