@@ -307,7 +307,8 @@ TEST(StepUpClient, ReportsAnswersThatAreNone) {
   expect_told_of_answer({kLast | 24, 0, 1, 0, 0, 0, 0}, kNo, "rpcrdma serve --tcp-port");
   expect_told_of_answer({kLast | 12, 0, 1, 0}, kNo, "no RPC reply");
   expect_told_of_answer({kLast | 4, 0}, kNo, "the server closed it");
-  expect_told_of_answer({kLast | 2000}, kNo, "longer than");
+  expect_told_of_answer({kLast | 2000, 0, 0}, kNo, "longer than");  // and no Reply
+  expect_told_of_answer({kLast | 2000, 0, 1}, kNo, "the server closed it");
   expect_told_of_answer({}, kNo, "the server closed it");
   expect_told_of_answer({kLast | 28, 0, 1, 0, 0, 0, 0, 0}, Errc::kRefused, "agreed");
 }
