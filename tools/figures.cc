@@ -109,8 +109,10 @@ double Figures::sum(std::string_view name) const {
   return sum;
 }
 
-Figures Figures::before(const Figures& now) const {
-  return now.sum("uptime_seconds") < sum("uptime_seconds") ? Figures() : *this;
+Figures Figures::before(const Figures& now, double seconds) const {
+  constexpr double kInexact = 1;  // the clocks of both sides, and whole seconds
+  const bool is_anew = now.sum("uptime_seconds") + kInexact < sum("uptime_seconds") + seconds;
+  return first("uptime_seconds") != nullptr && is_anew ? Figures() : *this;
 }
 
 const Figure* Figures::first(std::string_view name) const {

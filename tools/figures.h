@@ -53,9 +53,9 @@ class Figures {
   double sum(std::string_view name) const;
   // Returns the first figure of this name; null: there is none.
   const Figure* first(std::string_view name) const;
-  // Returns these figures where their server has run all the time since; else, as it has begun
-  // anew, none.
-  Figures before(const Figures& now) const;
+  // Returns these figures, which are so many seconds older, where their server has run all the time
+  // since; else, as it has begun anew, none.
+  Figures before(const Figures& now, double seconds) const;
   // Adds up the histogram of this name over all figures with this label; an empty label: over all.
   Spread spread(std::string_view name, const std::string& label = {},
                 std::string_view value = {}) const;

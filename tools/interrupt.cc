@@ -17,16 +17,22 @@ namespace {
 std::atomic<bool> is_waited_for = false, has_one_come = false;
 std::atomic<const char*> last_line = nullptr;
 std::atomic<int> last_status = 0;
+std::atomic<void (*)()> before_end = nullptr;
 std::array<int, 2> pipe_ends{-1, -1};
 
-extern "C" void note_interrupt(int) {
+extern "C" void note_interrupt(int number) {
   if (!is_waited_for) {
     const char* const line = last_line;
     [[maybe_unused]] const auto said = ::write(2, line, std::strlen(line));
     ::_exit(last_status);
   }
+  if (has_one_come.exchange(true)) {
+    if (void (*const act)() = before_end) act();
+    ::signal(number, SIG_DFL);
+    (void)::raise(number);
+    return;
+  }
   const int error = errno;  // the interrupted code's
-  has_one_come = true;
   [[maybe_unused]] const auto written = ::write(pipe_ends[1], "", 1);
   errno = error;
 }
@@ -57,8 +63,9 @@ Interrupt::~Interrupt() {
 
 // A write that waits for a slow reader goes on: cut short, it would lose lines. poll() ends all the
 // same.
-void Interrupt::wait_for_it() noexcept {
-  handle_signals(note_interrupt, SA_RESETHAND | SA_RESTART);
+void Interrupt::wait_for_it(void (*at_end)()) noexcept {
+  before_end = at_end;
+  handle_signals(note_interrupt, SA_RESTART);
   is_waited_for = true;
 }
 

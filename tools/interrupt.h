@@ -16,8 +16,9 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // From now on a signal makes descriptor() readable. A second one ends the process.
-  void wait_for_it() noexcept;
+  // From now on a signal makes descriptor() readable. A second one ends the process, behind
+  // `at_end`, which may use what a handler of signals may.
+  void wait_for_it(void (*at_end)() = nullptr) noexcept;
   int descriptor() const noexcept;
   bool has_come() const noexcept;
 };

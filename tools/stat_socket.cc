@@ -276,12 +276,19 @@ std::string read_stat_socket(const std::string& path, int stop) {
   std::string text;
   std::array<char, 65536> buffer;
   while (true) {
-    // A server that was stopped says nothing; recv() knows for how long that is borne.
+    // A server that was stopped says nothing. A signal that makes `stop` readable ends poll()
+    // alone.
     std::array<pollfd, 2> entries{{{socket, POLLIN, 0}, {stop, POLLIN, 0}}};
-    if (stop >= 0 && ::poll(entries.data(), entries.size(), kServerPatience_s * 1000) > 0 &&
-        entries[1].revents != 0) {
+    const int ready =
+        stop < 0 ? 1 : ::poll(entries.data(), entries.size(), kServerPatience_s * 1000);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready > 0 && entries[1].revents != 0) {
       ::close(socket);
       return text;
+    }
+    if (ready == 0) {
+      ::close(socket);
+      fail_with(ETIMEDOUT, path);
     }
     const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), 0);
     if (size > 0) {

@@ -254,9 +254,13 @@ Json json_of(const Reading& before, const Reading& now, const std::string& sort)
   return {{"server", all}, {"connections", connections}};
 }
 
-termios at_first{};  // of the terminal, for give_back()
-extern "C" void give_back(int number) {
-  (void)::tcsetattr(STDIN_FILENO, TCSANOW, &at_first);
+bool is_changed = false;
+termios at_first{};  // of the terminal, if it is changed
+void give_back() {
+  if (is_changed) (void)::tcsetattr(STDIN_FILENO, TCSANOW, &at_first);
+}
+extern "C" void give_back_and_end(int number) {
+  give_back();
   (void)::raise(number);
 }
 
@@ -265,13 +269,14 @@ class RawKeys {
  public:
   // Without handling signals, Ctrl-C would leave the terminal as it is made here.
   RawKeys() {
-    stopped_.wait_for_it();
+    stopped_.wait_for_it(give_back);
     if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
     is_raw_ = true;
     at_first = before_;
-    // A signal that ends the program, a second Ctrl-C for one, gives the terminal back as well.
+    is_changed = true;
+    // A signal that ends the program gives the terminal back as well, as a second Ctrl-C does.
     struct sigaction action {};
-    action.sa_handler = give_back;
+    action.sa_handler = give_back_and_end;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     (void)::sigaction(SIGQUIT, &action, nullptr);
     termios raw = before_;
@@ -323,7 +328,7 @@ void show(TopSettings& settings) {
     std::optional<Figures> next = Figures::of(settings.server, keys.stopped());
     if (!next) break;
     Reading now{std::move(*next)};
-    before.figures = before.figures.before(now.figures);
+    before.figures = before.figures.before(now.figures, between(before, now));
     fmt::print("\033[H\033[J{}\033[K\nsorted by {}; keys:",
                table(before, now, settings.sort, terminal_lines() - 2), settings.sort);
     for (const Column& each : kColumns) fmt::print(" {} {}", each.key, each.name);
@@ -346,7 +351,7 @@ void top(TopSettings& settings) {
   Reading before{Figures::of(settings.server)};
   (void)::poll(nullptr, 0, static_cast<int>(settings.interval_s * 1e3));
   const Reading now{Figures::of(settings.server)};
-  before.figures = before.figures.before(now.figures);
+  before.figures = before.figures.before(now.figures, between(before, now));
   constexpr std::size_t kNoLimit = 1U << 20U;
   if (settings.json) return print_json(json_of(before, now, settings.sort));
   fmt::print("{}", table(before, now, settings.sort, kNoLimit));

@@ -41,6 +41,7 @@ class StatServer:
     """A server's socket that gives one of these texts to each that asks, in turn; None: it says nothing for ever."""
     def __init__(self, path, texts):
         self.path, self.texts, self.is_silent = str(path), texts, threading.Event()
+        self.clients = []
 
     def __enter__(self):
         self.listener = socket.socket(socket.AF_UNIX)
@@ -51,13 +52,12 @@ class StatServer:
         return self
 
     def serve(self):
-        kept = []
         for text in self.texts:
             try:
                 client = self.listener.accept()[0]
             except OSError:
                 return
-            kept.append(client)  # those that hear nothing wait on
+            self.clients.append(client)  # those that hear nothing wait on
             if text is None:
                 self.is_silent.set()
                 continue
@@ -68,6 +68,16 @@ class StatServer:
         self.listener.shutdown(socket.SHUT_RDWR)
         self.thread.join()
         self.listener.close()
+        for each in self.clients:
+            each.close()
+
+
+def waits_in_poll(pid):
+    """Whether a process is inside poll(), by the number of the call."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0] in ("7", "73", "271")
+    except (OSError, IndexError):
+        return True  # this kernel does not say
 
 
 class WatchFixture(WatchedFixture):
@@ -427,6 +437,7 @@ class TopTest(WatchFixture):
                 top = subprocess.Popen([COMMAND, "top", silent.path, "--interval", "0.05"], stdin=slave, stdout=slave,
                                        stderr=subprocess.PIPE, text=True)
                 silent.is_silent.wait(BOUND_S)
+                wait_until(lambda: waits_in_poll(top.pid))
                 top.send_signal(number)
                 # Less than the time for which top bears a server that says nothing.
                 errors = top.communicate(timeout=6)[1]
