@@ -88,6 +88,10 @@ Expected<std::unique_ptr<Device>, Error> Device::open(ibv_context& context, Regi
 }
 
 Expected<ReceivePool*, Error> Device::shared_receives(const SharedReceives& wish) {
+  if (pool_ && pool_->has_failed()) {  // it stays for the connections that have it
+    has_no_pool_ = true;
+    failed_pool_ = std::move(pool_);
+  }
   if (pool_) return pool_.get();
   if (wish.count == 0 || has_no_pool_ || !ReceivePool::obstacle(*this, wish).empty()) {
     return nullptr;
@@ -99,11 +103,6 @@ Expected<ReceivePool*, Error> Device::shared_receives(const SharedReceives& wish
   }
   pool_ = std::move(*opened);
   return pool_.get();
-}
-
-void Device::retire_pool() {
-  has_no_pool_ = true;
-  if (pool_) retired_pools_.push_back(std::move(pool_));
 }
 
 Device::~Device() {
@@ -137,6 +136,7 @@ void Device::AsyncEvents::handle_ready(std::uint32_t /*events*/) {
     }
     // Events of ports mean nothing to connections unless the connection manager reports them, too.
     if (event.event_type == IBV_EVENT_DEVICE_FATAL) device.is_lost_ = true;
+    ReceivePool::deliver(event);
     QueueEvents::deliver(event, device.context_);
     if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
       device.tells_last_receive_ = device.has_told_last_receive_ = true;

@@ -67,16 +67,13 @@ class Device {
   ReadBudget& read_budget() const noexcept { return *read_budget_; }
   ibv_comp_channel& completions() const noexcept { return *channel_; }
   // Returns the pool of Receives that accepted connections share, made on the first call; null:
-  // each connection has its own, also if making the pool failed once.
+  // each connection has its own, also if making the pool failed once, or the pool has failed.
   Expected<ReceivePool*, Error> shared_receives(const SharedReceives& wish);
   // Returns the pool if it exists; null if it does not.
   ReceivePool* pool() const noexcept { return pool_.get(); }
   // Count the completion queues that are armed: so many events may be pending at once.
   void count_armed() noexcept { ++armed_; }
   void count_disarmed() noexcept { --armed_; }
-  // Has later connections receive on their own: the pool works no more. It stays as long as the
-  // device, for the connections that have it.
-  void retire_pool();
   bool is_lost() const noexcept { return is_lost_; }  // it will never work again
   void note_loss() noexcept { is_lost_ = true; }
   // Takes the asynchronous events that are there, for callers that cannot wait for the reactor.
@@ -116,8 +113,7 @@ class Device {
   std::size_t armed_ = 0;
   CompletionEvents completion_events_{*this};
   AsyncEvents async_events_{*this};
-  std::vector<std::unique_ptr<ReceivePool>> retired_pools_;  // they die before the channel
-  std::unique_ptr<ReceivePool> pool_;                        // the same
+  std::unique_ptr<ReceivePool> failed_pool_, pool_;  // die before the channel
   bool is_lost_ = false;
   bool tells_last_receive_ = true, has_told_last_receive_ = false;
   bool has_no_pool_ = false;  // it could not be made

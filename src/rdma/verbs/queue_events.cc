@@ -1,5 +1,6 @@
 #include "rdma/verbs/queue_events.h"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -28,7 +29,7 @@ void QueueEvents::note(Fault fault) noexcept {
   if (fault == Fault::kNone) {
     last_receive_ = true;
   } else {
-    fault_ = fault;
+    fault_ = std::max(fault_.load(), fault);  // under watched_lock
   }
   told_ = true;
   reactor_.wake();

@@ -16,6 +16,7 @@ namespace rpcrdma::rdma::verbs {
 // event notes it here and wakes the thread of the connection.
 class QueueEvents {
  public:
+  // The later ones concern more.
   enum class Fault : std::uint8_t {
     kNone,
     kPeers,  // the peer broke a rule

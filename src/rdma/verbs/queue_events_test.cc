@@ -66,6 +66,18 @@ TEST_F(QueueEventsTest, FailureOfASharedQueueConcernsAllThatReceiveThere) {
   EXPECT_TRUE(told_[0] && told_[1]);
 }
 
+// Each queue pair fails behind its queue.
+TEST_F(QueueEventsTest, FailureThatConcernsMoreStays) {
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_SRQ_ERR;
+  event.element.srq = &shared_;
+  deliver(event);
+  event.event_type = IBV_EVENT_QP_FATAL;
+  event.element.qp = &pairs_[0];
+  deliver(event);
+  EXPECT_EQ(events_[0]->fault(), Fault::kQueue);
+}
+
 TEST_F(QueueEventsTest, FailureOfACompletionQueueConcernsThoseThatCompleteThere) {
   ibv_async_event event{};
   event.event_type = IBV_EVENT_CQ_ERR;

@@ -225,7 +225,6 @@ void QueuePair::move_on() {
     return end({Errc::kProvider, EIO, "the RDMA device failed"});
   }
   if (fault == QueueEvents::Fault::kQueue) {
-    if (queues_.pool() != nullptr) queues_.device().retire_pool();
     return end({Errc::kProvider, EIO, "a queue of the RDMA device failed"});
   }
   if (fault == QueueEvents::Fault::kDevice) queues_.device().note_loss();

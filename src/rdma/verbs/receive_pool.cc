@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <mutex>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "rdma/verbs/device.h"
@@ -19,7 +21,28 @@ std::size_t stride_of(const SharedReceives& wish) {
   return ((wish.size + kAlignment - 1) & ~(kAlignment - 1)) + 3 * kAlignment;
 }
 
+// The pools of the process. They are never destroyed: static servers may go after anything that is.
+struct Pools {
+  std::mutex mutex;
+  std::set<ReceivePool*> all;  // under mutex
+};
+Pools& pools() {
+  static Pools& pools = *new Pools;
+  return pools;
+}
+
 }  // namespace
+
+void ReceivePool::deliver(const ibv_async_event& event) noexcept {
+  const bool is_shared = event.event_type == IBV_EVENT_SRQ_ERR;
+  if (!is_shared && event.event_type != IBV_EVENT_CQ_ERR) return;
+  const std::lock_guard lock(pools().mutex);
+  for (ReceivePool* const each : pools().all) {
+    const bool is_its = is_shared ? event.element.srq == each->queue_.get()
+                                  : event.element.cq == each->completions_.get();
+    if (is_its) each->has_failed_ = true;
+  }
+}
 
 std::string_view ReceivePool::obstacle(const Device& device, const SharedReceives& wish) {
   const ibv_device_attr& can = device.attributes();
@@ -44,6 +67,8 @@ Expected<std::unique_ptr<ReceivePool>, Error> ReceivePool::open(Device& device,
                                                                 const SharedReceives& wish) {
   std::unique_ptr<ReceivePool> made(new ReceivePool(device, wish));
   if (auto opened = made->open(); !opened) return Unexpected<Error>(opened.error());
+  const std::lock_guard lock(pools().mutex);
+  pools().all.insert(made.get());
   return made;
 }
 
@@ -73,6 +98,10 @@ Expected<void, Error> ReceivePool::open() {
 }
 
 ReceivePool::~ReceivePool() {
+  if (!born_.elsewhere()) {  // the lock may be held for ever in a child
+    const std::lock_guard lock(pools().mutex);
+    pools().all.erase(this);
+  }
   if (armed_) device_.count_disarmed();
 }
 

@@ -9,6 +9,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,6 +51,12 @@ class ReceivePool final : public CompletionOwner {
   ReceivePool(const ReceivePool&) = delete;
   ReceivePool& operator=(const ReceivePool&) = delete;
 
+  // Notes the event with the pool whose queue has failed, on whatever thread that one is: one
+  // thread alone reads an event. From any thread.
+  static void deliver(const ibv_async_event& event) noexcept;
+  // Its queue has failed: nobody receives there any more.
+  bool has_failed() const noexcept { return has_failed_; }
+
   ibv_pd& domain() const noexcept { return *domain_; }
   ibv_srq& queue() const noexcept { return *queue_; }
   ibv_cq& completions() const noexcept { return *completions_; }
@@ -86,6 +93,7 @@ class ReceivePool final : public CompletionOwner {
   std::vector<ibv_recv_wr> chain_;                                // kept, as are:
   std::vector<ibv_sge> slices_;
   bool armed_ = false;
+  std::atomic<bool> has_failed_ = false;
 };
 
 // The rights of one connection to receive from the pool, and the messages that it holds.
