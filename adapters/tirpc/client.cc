@@ -360,7 +360,7 @@ bool RdmaClient::control(u_int request, void* value) {
       return true;
     case CLGET_TIMEOUT:
       return get(value, fixed_limit_.value_or(last_limit_));
-    // Those of UDP, which programs set before they know what they run over. Nothing is sent twice.
+    // Programs set that of UDP before they know what they run over. Nothing is sent twice.
     case CLSET_RETRY_TIMEOUT:
       if (set(limit, value); !is_time(limit)) return false;
       retry_limit_ = limit;

@@ -89,21 +89,20 @@ bool XdrWriter::refer_next(Bytes data) noexcept {
   if (!leaves) return false;
   // The bound is one on the memory for messages: data that is placed apart is in none.
   if (!is_eligible && data.size() > size_max_) return false;
+  // Without room for it, or behind a position that was moved back, it is written among the rest.
+  const bool has_room = passed_ == item_count_ && item_count_ < items_.size();
   const std::size_t kept_size = is_eligible ? data.size() : xdr::padded_memory(data.size());
-  const MutableBytes kept = keeper_ != nullptr && passed_ < items_.size() && kept_size > 0
-                                ? keeper_->make(kept_size)
-                                : MutableBytes{};
-  const bool has_place = keeper_ == nullptr || kept.size() == kept_size;
-  std::byte* const at = has_place && passed_ == item_count_ && item_count_ < items_.size()
-                            ? take(xdr::kWordSize)
-                            : nullptr;
+  const bool is_kept = has_room && keeper_ != nullptr && kept_size > 0;
+  const MutableBytes kept = is_kept ? keeper_->make(kept_size) : MutableBytes{};
+  const bool has_place = has_room && (!is_kept || kept.size() == kept_size);
+  std::byte* const at = has_place ? take(xdr::kWordSize) : nullptr;
   if (at == nullptr) {
     // A result that follows must not take the place of one that stays in the message.
     if (is_eligible && keeper_ != nullptr) numbers_.restart(0);
     return false;
   }
   xdr::store_word(at, static_cast<std::uint32_t>(data.size()));
-  if (!kept.empty()) {
+  if (is_kept) {
     std::memcpy(kept.data(), data.data(), data.size());
     std::ranges::fill(kept.subspan(data.size()), std::byte{});
     data = kept;
@@ -121,7 +120,11 @@ std::size_t XdrWriter::position() const noexcept {
 
 bool XdrWriter::move_to(std::size_t position) noexcept {
   std::size_t apart = 0, passed = 0;
-  while (passed < item_count_ && position > items_[passed].at + apart) {
+  // An item without bytes lies in front of what is at its position.
+  const auto is_in_front = [&](const Item& item) {
+    return position > item.at + apart || (item.data.empty() && position == item.at + apart);
+  };
+  while (passed < item_count_ && is_in_front(items_[passed])) {
     apart += size_of(items_[passed]);
     // Inside of an item nothing can be written.
     if (position < items_[passed].at + apart) return false;

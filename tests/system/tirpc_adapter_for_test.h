@@ -22,7 +22,7 @@ namespace rpcrdma::test {
 inline constexpr timeval kLong{60, 0};       // nothing takes as long
 inline constexpr timeval kShort{0, 20'000};  // of a call that nobody answers
 
-// Before anything reads the adapter's settings.
+// They are set before anything reads the adapter's settings.
 inline constexpr u_int kReplyMax = 600'000, kCallMax = 1'000'000;
 inline const bool kAreSet = [] {
   ::setenv("RPCRDMA_TIRPC_REPLY_MAX", std::to_string(kReplyMax).c_str(), 1);

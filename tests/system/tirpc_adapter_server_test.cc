@@ -53,8 +53,9 @@ bool_t xdr_measured(XDR* stream, u_int* size) {
     return FALSE;
   }
   const u_int end = xdr_getpos(stream);
-  length = end - start - xdr::kWordSize;
-  return xdr_setpos(stream, start) && xdr_u_int(stream, &length) && xdr_setpos(stream, end);
+  length = static_cast<u_int>(end - start - xdr::kWordSize);
+  return xdr_setpos(stream, start) && xdr_getpos(stream) == start && xdr_u_int(stream, &length) &&
+         xdr_setpos(stream, end);
 }
 
 struct Measured {
@@ -305,7 +306,7 @@ TEST_P(TirpcAdapterServer, PositionsOfAReplyCountItsLongData) {
     const TirpcClient client(
         clnt_rdma_create(url_.c_str(), program, TestService::kVersion, nullptr));
     ASSERT_TRUE(client);
-    for (u_int size : {0U, 5'000U, 40'001U, 300'001U}) {
+    for (u_int size : {0U, 1U, 5'000U, 40'001U, 300'001U}) {
       const std::vector<std::byte> data = pattern(size, size);
       Measured results{};
       ASSERT_EQ(call(client.get(), kMeasured, kLong, coder(xdr_u_int), &size,
@@ -384,7 +385,7 @@ TEST_P(TirpcAdapterServer, GarbageIsRefusedAndServedBeyond) {
   constexpr auto kGarbage = static_cast<std::uint32_t>(AcceptStatus::kGarbageArgs);
   EXPECT_EQ(send({1, 0}), kGarbage);                                              // ends too early
   EXPECT_EQ(send({2, 0, 2, TestService::kProgram, 3, 1, 0, 400'000}), kGarbage);  // credential
-  // Arguments of another length than they say.
+  // The arguments have another length than they say.
   EXPECT_EQ(send({3, 0, 2, TestService::kProgram, 3, TestService::kEcho, 0, 0, 0, 0, 0xffffffff}),
             kGarbage);
   EXPECT_EQ(send({4, 0, 2, TestService::kProgram, 3, TestService::kEcho, 0, 0, 0, 0, 900'000, 1}),

@@ -346,7 +346,9 @@ TEST_F(TirpcAdapterClient, AnyTimeoutOfMakingOneIsTaken) {
   for (const timeval each : {timeval{0, 900}, timeval{0, 0}}) {
     const TirpcClient client(
         clnt_rdma_create(url.c_str(), TestService::kProgram, TestService::kVersion, &each));
-    if (!client) EXPECT_NE(get_rpc_createerr().cf_stat, RPC_UNKNOWNPROTO) << each.tv_usec;
+    if (!client) {
+      EXPECT_NE(get_rpc_createerr().cf_stat, RPC_UNKNOWNPROTO) << each.tv_usec;
+    }
   }
 }
 
