@@ -54,6 +54,9 @@ class ContextTable {
     std::size_t contexts_max = 16'384;
     std::size_t making_max = 256;  // incomplete ones, whose client has more tokens to send
     std::size_t making_per_host = 64;
+    // Contexts of a host that no share of others takes, while it uses them: of complete ones, and a
+    // quarter of so many of the others.
+    std::size_t few_per_host = 16;
     // The size of the window of sequence numbers, a power of two. Calls of one context overtake
     // each other on several connections, and Long Calls are pulled while later ones are answered.
     // Twice the number of calls that may be under way is enough.
@@ -98,7 +101,7 @@ class ContextTable {
   // The following may be called from any thread.
 
   // Adds an incomplete context, whose client has more tokens to send. A peer that begins more than
-  // Limits::making_per_peer loses its oldest one.
+  // Limits::making_per_host loses its oldest one.
   Use add(std::unique_ptr<Context> context, std::string_view peer);
   // The context's lifetime begins now. Without effect if it is out of the table, or complete
   // already.
@@ -140,7 +143,7 @@ class ContextTable {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::unordered_map<std::uint64_t, Kept*> by_handle_;
-  UseOrder complete_, making_;
+  UseOrder complete_{limits_.few_per_host}, making_{limits_.few_per_host / 4};
 };
 
 }  // namespace rpcrdma::gss

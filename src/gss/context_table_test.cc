@@ -65,7 +65,7 @@ class ContextTableTest : public ::testing::Test {
   std::uint64_t next_ = kFirst;
   std::vector<std::uint64_t> drawn_;  // the one that comes next, if any
   ContextTable table_{
-      {.contexts_max = 3, .making_max = 2, .window = 64},
+      {.contexts_max = 3, .making_max = 2, .few_per_host = 0, .window = 64},
       [this] { return drawn_.empty() ? next_++ : std::exchange(drawn_, {}).front(); },
       [this] { return now_; }};
 };
@@ -171,7 +171,8 @@ TEST_F(ContextTableTest, HostThatCompletesManyLosesItsOwnAndNotThoseOfOthers) {
 
 TEST_F(ContextTableTest, HostThatBeginsManyTakesNoneOfAnotherWhereTheTableIsFull) {
   ContextTable table(
-      {.making_max = 4, .making_per_host = 4}, [this] { return next_++; }, [this] { return now_; });
+      {.making_max = 4, .making_per_host = 4, .few_per_host = 0}, [this] { return next_++; },
+      [this] { return now_; });
   const Handle quiet = handle(table.add(made(), "192.0.2.2:700")->handle);
   for (int i = 0; i < 50; ++i) (void)table.add(made(), kPeer);
   EXPECT_EQ(table.size(), 4U);

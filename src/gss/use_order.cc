@@ -4,9 +4,16 @@
 
 namespace rpcrdma::gss {
 
+// Allocates for a host that is new alone.
 void UseOrder::set_rank(Items& of_host, std::size_t before) {
-  if (before > 0) ranks_.erase({before, &of_host});
-  if (!of_host.empty()) ranks_.emplace(of_host.size(), &of_host);
+  if (before == 0) {
+    ranks_.emplace(of_host.size(), &of_host);
+    return;
+  }
+  auto rank = ranks_.extract({before, &of_host});
+  if (of_host.empty()) return;
+  rank.value().first = of_host.size();
+  ranks_.insert(std::move(rank));
 }
 
 void UseOrder::add(Item& item) {
@@ -40,7 +47,7 @@ std::size_t UseOrder::size_of(const std::string& host) const {
 
 UseOrder::Item& UseOrder::next_to_go() noexcept {
   const auto& [most, of_host] = *ranks_.rbegin();
-  return most * hosts_.size() > all_.size() ? *of_host->back() : *all_.back();
+  return most > few_ && most * hosts_.size() > all_.size() ? *of_host->back() : *all_.back();
 }
 
 UseOrder::Item& UseOrder::oldest_of(const std::string& host) {

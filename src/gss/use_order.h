@@ -15,6 +15,10 @@ namespace rpcrdma::gss {
 
 class UseOrder {
  public:
+  // A host with so many items or fewer has no more than its share, whatever others have: a peer may
+  // have many addresses.
+  explicit UseOrder(std::size_t few = 0) noexcept : few_(few) {}
+
   class Item {
    public:
     explicit Item(std::string host) : host_(std::move(host)) {}
@@ -28,12 +32,12 @@ class UseOrder {
    private:
     friend class UseOrder;
     const std::string host_;
-    // In its order, if it is in one.
+    // They are valid while it is in an order.
     std::list<Item*>::iterator place_{}, place_of_host_{};
   };
 
-  // Items outlive their time in the order. Each of these takes a time that does not depend on how
-  // many there are, or on the logarithm of how many hosts.
+  // Items outlive their time in the order. These take the same time however many items there are,
+  // and with the number of hosts that of a look into a tree.
   void add(Item& item);
   void remove(Item& item);
   void use(Item& item) noexcept;
@@ -50,6 +54,7 @@ class UseOrder {
   using Items = std::list<Item*>;  // the most recently used first
   void set_rank(Items& of_host, std::size_t before);
 
+  const std::size_t few_;
   Items all_;
   std::unordered_map<std::string, Items> hosts_;  // that have items
   std::set<std::pair<std::size_t, Items*>>

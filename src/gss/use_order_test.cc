@@ -48,6 +48,28 @@ TEST_F(UseOrderTest, HostWithMoreThanItsShareLosesTheOneThatItUsedLongestAgo) {
   EXPECT_EQ(&order_.next_to_go(), &second);
 }
 
+// One peer may have thousands of addresses, with an item each.
+TEST_F(UseOrderTest, HostWithAFewThatItUsesLosesNoneToHostsWithOneEach) {
+  UseOrder order(2);
+  std::list<Named> items;
+  const auto add_to = [&](const std::string& host) {
+    items.emplace_back(host);
+    order.add(items.back());
+    return &items.back();
+  };
+  Named* const first = add_to("honest");
+  Named* const second = add_to("honest");
+  for (int i = 0; i < 10; ++i) add_to("2001:db8::" + std::to_string(i));
+  for (int i = 10; i < 50; ++i) {
+    order.use(*first);
+    order.use(*second);
+    UseOrder::Item& gone = order.next_to_go();
+    ASSERT_NE(gone.host(), "honest") << i;
+    order.remove(gone);
+    add_to("2001:db8::" + std::to_string(i));
+  }
+}
+
 TEST_F(UseOrderTest, CountsWhatEachHostHas) {
   Named& first = add("a");
   Named& second = add("a");
@@ -63,9 +85,9 @@ TEST_F(UseOrderTest, CountsWhatEachHostHas) {
   EXPECT_EQ(order_.size_of("a"), 0U);
 }
 
-// However hosts come, use what they have and go, none that has no more than an equal share loses
-// anything to another.
-TEST_F(UseOrderTest, HostThatHasItsShareLosesNothingToOthers) {
+// However hosts come, use what they have and go: while one has more than an equal share, the one
+// that has most loses an item.
+TEST_F(UseOrderTest, HostThatHasItsShareLosesNothingToOneThatHasMore) {
   SeededRandom random(7);
   constexpr std::size_t kRoom = 12;
   std::map<std::string, std::size_t> has;
