@@ -158,8 +158,8 @@ class ReplyCache {
     return ends_of_[Hash{}(key) % kWatched];
   }
   void note_end(const Key& key) noexcept {
-    ++ends_;
     ++ends_of(key);
+    ++ends_;  // behind it: whoever sees this one looks at that
   }
   double share_of(std::size_t replies, std::size_t bytes) const noexcept {
     return static_cast<double>(replies) / static_cast<double>(entries_max_) +

@@ -232,8 +232,10 @@ void ServerImpl::serve_sessions(Instant now) {
 // Gives turns to peers that wait for the end of a call, if one has ended, and to the first that
 // waits for memory, if there is more.
 void ServerImpl::retry_waiting() {
-  if (peers_.anybody_waits_for(Event::kCallEnd) && cache_.ends() != ends_) {
+  const std::uint64_t ends = cache_.ends();
+  if (peers_.anybody_waits_for(Event::kCallEnd) && ends != ends_) {
     peers_.handle_event(Event::kCallEnd);
+    ends_ = ends;  // what ends from now on is looked at next time
   }
   tcp_.retry_starved();
   if (!memory_queue_.is_worth_trying(pool_.bytes_in_use())) return;
