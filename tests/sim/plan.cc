@@ -105,6 +105,7 @@ std::uint32_t draw_inline_arguments(SeededRandom& random) {
 
 void draw_streams(SeededRandom& random, Plan& plan) {
   plan.has_streams = random.one_in(4);
+  plan.are_streams_narrow = random.one_in(3);
   const bool breaks = plan.faults && random.one_in(2);
   plan.stream_breaks_one_in = breaks ? pick(random, {5, 20, 100}) : 0;
 }

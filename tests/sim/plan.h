@@ -53,6 +53,7 @@ struct Plan {
   SecurityPlan security;
   bool reconnects;   // clients whose connection is lost make another one, and repeat their calls
   bool has_streams;  // some clients call over Unix sockets, by TCP's code
+  bool are_streams_narrow;             // they take a few KiB at a time
   std::uint32_t stream_breaks_one_in;  // of acts of programs; 0: never
   std::size_t hostile_peers;           // beside the clients
   bool has_hostile_server;             // which some clients call

@@ -66,6 +66,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       bytes_left_(plan_.bytes_max) {
   place = {seed, 0, 0};
   if (plan_.has_streams) streams_.emplace(world_, [this](int epoll) { wait_for_stream(epoll); });
+  if (streams_ && plan_.are_streams_narrow) streams_->make_narrow();
   world_.observe([this](const rdma::sim::Departure& departure) { behaviour_.departed(departure); });
 }
 
@@ -208,7 +209,7 @@ void Simulation::wait_for(Node& node) {
   }
 }
 
-// The actor that waits by system calls.
+// Lets others act until the actor whose descriptor it is has something to do.
 void Simulation::wait_for_stream(int epoll) {
   for (const auto& client : clients_) {
     if (client->node->epoll() == epoll) return wait_for(*client->node);

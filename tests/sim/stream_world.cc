@@ -90,6 +90,10 @@ bool StreamWorld::break_one(SeededRandom& random) {
 
 void StreamWorld::note_accepted(int socket) {
   accepted_.push_back(socket);
+  narrow(socket);
+}
+
+void StreamWorld::narrow(int socket) const noexcept {
   const int size = 1;  // the system's least is more
   if (is_narrow_) (void)::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 }
@@ -168,6 +172,11 @@ int accept4(int socket, sockaddr* address, socklen_t* size, int flags) {
     world->note_accepted(made);
   }
   return made;
+}
+
+int connect(int socket, const sockaddr* address, socklen_t size) {
+  if (StreamWorld* const world = StreamWorld::current()) world->note_connecting(socket);
+  return rpcrdma::simulation::as_result(::syscall(SYS_connect, socket, address, size));
 }
 
 int close(int descriptor) {

@@ -1,7 +1,7 @@
 // Lets what waits for sockets and for the system's clock run in a world's time: while a StreamWorld
 // lives, the monotonic clock of the process is the world's, timer descriptors come due by it, and
 // whoever would wait for ever for descriptors lets others act. Unix sockets, which the actors have
-// among each other, pass bytes on at once, so that all stays as the seed says.
+// among each other, pass bytes on at once: with one kernel a seed always goes the same way.
 #ifndef RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
 #define RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
 
@@ -34,8 +34,8 @@ class StreamWorld {
   std::optional<Instant> timer_of(int epoll) const;
   // Breaks one of the connections that were accepted, on both sides; false: there is none.
   bool break_one(SeededRandom& random);
-  // Connections that are made from now on take at most some 4 KiB, or whatever the system has.
-  void set_narrow(bool is_narrow) noexcept { is_narrow_ = is_narrow; }
+  // Has sockets take some 4 KiB at a time, on both sides, of connections that are made from now on.
+  void make_narrow() noexcept { is_narrow_ = true; }
 
   // For the functions of the system that it replaces.
   struct Timer {
@@ -47,10 +47,12 @@ class StreamWorld {
   std::map<int, Timer>& timers() noexcept { return timers_; }  // by descriptor
   void wait_for(int epoll) { wait_for_(epoll); }
   void note_accepted(int socket);
+  void note_connecting(int socket) { narrow(socket); }
   void note_closed(int descriptor);
 
  private:
   void ring();  // what is due becomes readable
+  void narrow(int socket) const noexcept;
 
   const rdma::sim::World& world_;
   const std::function<void(int)> wait_for_;
