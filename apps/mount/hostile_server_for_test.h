@@ -270,7 +270,7 @@ class Liar : public nfs3::NFS_V3_Service {
   bool holds_access = false;  // the next ACCESS is answered behind the SETATTR that follows
   std::optional<std::pair<rpcrdma::Answer<nfs3::ACCESS3res>, nfs3::ACCESS3res>> held_access;
   bool holds_lookup = false;
-  bool is_found = true;  // what lookups ask for
+  bool is_found = true;  // lookups find their names
   std::optional<rpcrdma::Answer<nfs3::LOOKUP3res>> held_lookup;
   bool has_new_files = false;  // each lookup finds another one, but for that of this name
   std::string known_name;

@@ -170,7 +170,7 @@ TEST_F(ReadAheadTest, FailedBlockIsReadAgainOnceItsErrorWasGiven) {
   EXPECT_EQ(ahead_.next(), 0U);
 }
 
-// As tail -f does.
+// `tail -f` reads so.
 TEST_F(Lied, FileThatIsFollowedIsReadOnceAndNotBehindItsEnd) {
   TreeOptions options;
   options.read_size = 1000;
