@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "gen/letters.h"
 
@@ -13,7 +14,8 @@ namespace {
 
 using Number = std::optional<std::int64_t>;
 
-constexpr int kDepthMax = 32;  // of parentheses
+constexpr int kDepthMax = 32;           // of parentheses
+constexpr std::size_t kNamesMax = 200;  // that stand for each other
 // More text than this, and eight times that in which names are, comes of names that double.
 constexpr std::size_t kTextMax = 4096;
 
@@ -155,15 +157,29 @@ class Expression {
   int depth_ = 0;
 };
 
+// `inside` are the names in whose text this is.
+std::optional<std::string> expanded_inside(std::string_view text, const FindText& find,
+                                           std::vector<std::string_view>& inside) {
+  return replaced(
+      text, [&](std::string_view word, std::string_view&) -> std::optional<std::string> {
+        const bool stays = std::find(inside.begin(), inside.end(), word) != inside.end();
+        const auto found = stays ? std::nullopt : find(word);
+        if (!found) return std::string(word);
+        if (inside.size() >= kNamesMax) return std::nullopt;
+        inside.push_back(word);
+        const auto other = expanded_inside(*found, find, inside);
+        inside.pop_back();
+        // Signs at its ends stay signs of their own.
+        return other ? std::optional(' ' + *other + ' ') : std::nullopt;
+      });
+}
+
 }  // namespace
 
-std::optional<std::string> c_expanded(std::string_view text, const FindText& find) {
-  return replaced(text,
-                  [&](std::string_view word, std::string_view&) -> std::optional<std::string> {
-                    const auto found = find(word);
-                    // Signs at its ends stay signs of their own.
-                    return found ? ' ' + std::string(*found) + ' ' : std::string(word);
-                  });
+std::optional<std::string> c_expanded(std::string_view text, const FindText& find,
+                                      std::string_view name) {
+  std::vector<std::string_view> inside{name};
+  return expanded_inside(text, find, inside);
 }
 
 std::optional<std::string> c_condition(std::string_view text,

@@ -14,9 +14,11 @@ namespace rpcrdma::gen {
 // Finds what #define puts in the place of a name; nullopt: the name stays.
 using FindText = std::function<std::optional<std::string_view>(std::string_view name)>;
 
-// Returns the text with names replaced, as text: "A*2" is "2+3*2" if A is "2+3". `find` gives texts
-// that are expanded already. nullopt if that is far longer.
-std::optional<std::string> c_expanded(std::string_view text, const FindText& find);
+// Returns the text with names replaced, as text, and those in what takes their place: "A*2" is
+// "2+3*2" if A is "2+3". As in C, a name stays inside of its own text, and so does `name`, whose
+// text this is. nullopt if the result is far longer, or names stand for each other too deep.
+std::optional<std::string> c_expanded(std::string_view text, const FindText& find,
+                                      std::string_view name = {});
 
 // Returns the value of a number, or of an expression of these with ! - * + << < > <= >= == != | &&
 // || and parentheses, in 64 bits with a sign (a number alone may have 64 without); nullopt if the

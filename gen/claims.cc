@@ -102,7 +102,7 @@ class Claimant {
     }
   }
 
-  // Enumerators, members, arms.
+  // Claims the names of enumerators, members and arms.
   void inner_names(const Definition& of) {
     Claims inner;
     for (const Enumerator& each : of.enumerators) {

@@ -1,4 +1,4 @@
-// Names that differ in the file, and would not in C++.
+// This refuses names that differ in the file, and would not in C++.
 #ifndef RPCRDMA_GEN_CLAIMS_H_
 #define RPCRDMA_GEN_CLAIMS_H_
 

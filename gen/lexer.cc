@@ -65,6 +65,17 @@ class Lexer {
     bool has_else;
   };
 
+  struct Macro {
+    Define define;         // without its number
+    std::string text;      // with the names in it, which C replaces where the macro is used
+    std::size_t rank = 0;  // counts the macros before it
+    bool was_number = false;
+  };
+  struct Use {
+    Location at;
+    std::string_view name;
+  };
+
   char peek(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
@@ -84,9 +95,13 @@ class Lexer {
   void define(Location at, std::string_view rest);
   void undefine(std::string_view name);
   void warn_of_another(Location at, std::string_view name, const std::optional<Integer>& number);
+  void warn_of_text(const Macro& macro);
   bool c_define(Location at, std::string_view line);
   std::optional<std::string_view> text_of(std::string_view name) const;
-  bool read(Define& define, std::string_view text) const;
+  std::optional<std::string> expanded(std::string_view text, std::string_view name = {}) const;
+  std::optional<Integer> number_of(const Macro& macro) const;
+  void resolve(Token& token);
+  void list_defines();
   void condition(Location at, std::string_view name, std::string_view rest);
   bool holds(Location at, std::string_view name, std::string_view rest);
   std::optional<bool> evaluate(std::string_view expression) const;
@@ -108,9 +123,10 @@ class Lexer {
   bool line_start_ = true;
   bool warned_of_percent_ = false;
   std::vector<Conditional> conditionals_;
-  std::vector<std::string_view> flags_;  // #define without a number
-  // The numbers that #define gives down to here: others may have counted above.
-  std::map<std::string_view, Integer> defined_;
+  // These count here: others may have counted above.
+  std::map<std::string_view, Macro> macros_;
+  std::size_t macros_seen_ = 0;
+  std::vector<Use> without_number_;  // of macros
   Lexed out_;
 };
 
@@ -188,13 +204,14 @@ bool Lexer::c_define(Location at, std::string_view line) {
   const std::string_view number =
       trimmed(value.substr(0, std::min(value.find("/*"), value.find("//"))));
   // "NAME(" begins a macro with arguments, and '_' a name of C's own.
-  Define added{name, at, {}, {}, true};
-  if (name.empty() || name[0] == '_' || is_digit(name[0]) || value.starts_with("(") ||
-      !read(added, number)) {
-    return false;
-  }
+  if (name.empty() || name[0] == '_' || is_digit(name[0]) || value.starts_with("(")) return false;
+  // rpcgen's preprocessor replaces names in this line, which is not a directive to it.
+  auto text = expanded(number, name);
+  if (!text || !c_number(*text)) return false;
   // C's own conditions are not read, so that the first of several counts.
-  if (!is_defined(name)) out_.defines.push_back(std::move(added));
+  if (!is_defined(name)) {
+    macros_[name] = {{name, at, {}, true}, std::move(*text), macros_seen_++, true};
+  }
   return true;
 }
 
@@ -214,9 +231,7 @@ void Lexer::percent_line() {
 }
 
 bool Lexer::is_defined(std::string_view name) const {
-  return is_set_by_rpcgen(name) || std::find(flags_.begin(), flags_.end(), name) != flags_.end() ||
-         std::any_of(out_.defines.begin(), out_.defines.end(),
-                     [name](const Define& each) { return each.name == name; });
+  return is_set_by_rpcgen(name) || macros_.contains(name);
 }
 
 // Numbers, NAME, defined(NAME) and defined NAME, with ! == != < > <= >= && || and parentheses.
@@ -224,11 +239,12 @@ std::optional<bool> Lexer::evaluate(std::string_view expression) const {
   const auto asked =
       c_condition(expression, [this](std::string_view name) { return is_defined(name); });
   if (!asked) return std::nullopt;
-  const auto expanded = c_expanded(*asked, [this](std::string_view name) {
-    const std::optional<std::string_view> text = text_of(name);
-    return text ? text : is_defined(name) ? "1" : "0";
+  const auto text = expanded(*asked);
+  if (!text) return std::nullopt;
+  const auto digits = c_expanded(*text, [this](std::string_view name) {
+    return is_defined(name) && !text_of(name) ? "1" : "0";
   });
-  const auto number = expanded ? c_number(*expanded) : std::nullopt;
+  const auto number = digits ? c_number(*digits) : std::nullopt;
   if (!number) return std::nullopt;
   return number->magnitude != 0;
 }
@@ -273,40 +289,49 @@ void Lexer::condition(Location at, std::string_view name, std::string_view rest)
   innermost.ever_taken = innermost.ever_taken || innermost.taken;
 }
 
+// Returns nullopt if #define says the name alone, too.
 std::optional<std::string_view> Lexer::text_of(std::string_view name) const {
-  for (const Define& each : out_.defines) {
-    if (each.name == name) return each.text;
-  }
-  return std::nullopt;
+  const auto found = macros_.find(name);
+  if (found == macros_.end() || found->second.text.empty()) return std::nullopt;
+  return found->second.text;
 }
 
-// Sets the define's number; returns whether the text is one.
-bool Lexer::read(Define& define, std::string_view text) const {
-  const auto expanded = c_expanded(text, [this](std::string_view name) { return text_of(name); });
-  const auto number = expanded ? c_number(*expanded) : std::nullopt;
-  if (!number) return false;
-  define.value = *number;
-  define.text = trimmed(*expanded);
-  return true;
+std::optional<std::string> Lexer::expanded(std::string_view text, std::string_view name) const {
+  return c_expanded(
+      text, [this](std::string_view each) { return text_of(each); }, name);
+}
+
+// Returns the number that the macro has here.
+std::optional<Integer> Lexer::number_of(const Macro& macro) const {
+  const auto text = expanded(macro.text, macro.define.name);
+  return text ? c_number(*text) : std::nullopt;
 }
 
 void Lexer::undefine(std::string_view name) {
-  std::erase(flags_, name);
-  std::erase_if(out_.defines, [name](const Define& each) { return each.name == name; });
-  defined_.erase(name);
+  const auto found = macros_.find(name);
+  if (found == macros_.end()) return;
+  warn_of_text(found->second);
+  macros_.erase(found);
 }
 
 // C's preprocessor goes on with the other number, and warns as well.
 void Lexer::warn_of_another(Location at, std::string_view name,
                             const std::optional<Integer>& number) {
-  const auto before =
-      std::find_if(out_.defines.begin(), out_.defines.end(),
-                   [name](const Define& each) { return !each.gives_way && each.name == name; });
-  if (before == out_.defines.end() || (number && before->value == *number)) return;
+  const auto before = macros_.find(name);
+  if (before == macros_.end() || before->second.define.gives_way) return;
+  const std::optional<Integer> had = number_of(before->second);
+  if (!had || had == number) return;
   diagnostics_.warning(
       at, fmt::format("'{}' is defined already, as another number; this one counts from here on",
                       name));
-  diagnostics_.note(before->at, "this one counts down to there");
+  diagnostics_.note(before->second.define.at, "this one counts down to there");
+}
+
+// The names in the text may be defined below it, so that this is known at the macro's end.
+void Lexer::warn_of_text(const Macro& macro) {
+  if (macro.text.empty() || macro.was_number || number_of(macro)) return;
+  diagnostics_.warning(macro.define.at, fmt::format("'{}' is no number; only #ifdef will know it",
+                                                    macro.define.name));
 }
 
 void Lexer::define(Location at, std::string_view rest) {
@@ -316,18 +341,58 @@ void Lexer::define(Location at, std::string_view rest) {
   const std::string_view name = rest.substr(0, size);
   const std::string_view value = trimmed(rest.substr(size));
   if (name.empty()) return diagnostics_.error(at, "expected a name after #define");
-  Define added{name, at, {}, {}};
-  const bool is_number = read(added, value);
-  warn_of_another(at, name, is_number ? std::optional(added.value) : std::nullopt);
+  Macro added{{name, at, {}}, std::string(value), macros_seen_++};
+  const std::optional<Integer> number = number_of(added);
+  added.was_number = number.has_value();
+  warn_of_another(at, name, number);
   undefine(name);
-  if (is_number) {
-    defined_.emplace(name, added.value);
-    out_.defines.push_back(std::move(added));
+  macros_[name] = std::move(added);
+}
+
+// Gives a name the number that its macro has here.
+void Lexer::resolve(Token& token) {
+  const auto found = macros_.find(token.text);
+  if (found == macros_.end()) return;
+  Macro& macro = found->second;
+  if (macro.define.gives_way || macro.text.empty()) return;
+  if (const std::optional<Integer> number = number_of(macro)) {
+    token.number = *number;
+    token.defined = true;
+    macro.was_number = true;
     return;
   }
-  flags_.push_back(name);
-  if (!value.empty()) {
-    diagnostics_.warning(at, fmt::format("'{}' is no number; only #ifdef will know it", name));
+  if (!macro.was_number) return without_number_.push_back({token.at, macro.define.name});
+  diagnostics_.error(token.at, fmt::format("'{}' is no number any more: a name in it has another "
+                                           "meaning here than above, or none",
+                                           token.text));
+  diagnostics_.note(macro.define.at, "it is defined here");
+}
+
+// Lists the macros that are numbers at the end, in the order in which they were defined.
+void Lexer::list_defines() {
+  std::vector<Macro*> macros;
+  for (auto& [name, macro] : macros_) macros.push_back(&macro);
+  std::sort(macros.begin(), macros.end(),
+            [](const Macro* a, const Macro* b) { return a->rank < b->rank; });
+  std::map<std::string_view, Location> listed;
+  for (Macro* each : macros) {
+    const std::optional<Integer> number = number_of(*each);
+    if (!number) {
+      warn_of_text(*each);
+      continue;
+    }
+    each->define.value = *number;
+    listed.emplace(each->define.name, each->define.at);
+    out_.defines.push_back(each->define);
+  }
+  for (const Use& each : without_number_) {
+    const auto found = listed.find(each.name);
+    if (found == listed.end()) continue;
+    diagnostics_.error(each.at,
+                       fmt::format("'{}' is no number yet: it, or a name in it, is defined "
+                                   "as one below only",
+                                   each.name));
+    return diagnostics_.note(found->second, "it is defined here");
   }
 }
 
@@ -404,10 +469,7 @@ void Lexer::word() {
   const std::string_view text = text_.substr(start, at_ - start);
   Token& added =
       out_.tokens.emplace_back(Token{Token::Kind::kName, place(start, text.size()), text});
-  if (const auto found = defined_.find(text); found != defined_.end()) {
-    added.number = found->second;
-    added.defined = true;
-  }
+  resolve(added);
 }
 
 void Lexer::text() {
@@ -508,6 +570,7 @@ Lexed Lexer::run() {
   for (std::size_t i = 0; i < given; ++i) file(i);
   const std::size_t end = source_.begin(given - 1) + source_.text(given - 1).size();
   out_.tokens.push_back({Token::Kind::kEnd, {end, 0}, {}});
+  list_defines();
   return std::move(out_);
 }
 

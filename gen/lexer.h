@@ -29,7 +29,7 @@ struct Token {
   Location at;
   std::string_view text;  // of the source; empty at the end
   Integer number{};       // of kNumber, kCharacter, and of a name that is defined here
-  bool defined = false;   // "#define NAME NUMBER" stands above the name, and no #undef below that
+  bool defined = false;   // #define gives the name a number here
 
   bool is(std::string_view word) const { return kind != Kind::kEnd && text == word; }
 };
@@ -41,12 +41,11 @@ struct Annotation {
   bool used = false;
 };
 
-// #define NAME NUMBER, which counts as a constant.
+// #define NAME NUMBER, which counts as a constant, with the number that it has at the end.
 struct Define {
   std::string_view name;
   Location at;
   Integer value;
-  std::string text;        // the number as it is written, with names in it replaced
   bool gives_way = false;  // "%#define": what the language itself defines takes its place
 };
 

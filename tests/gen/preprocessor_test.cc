@@ -35,9 +35,6 @@ TEST(Preprocessor, GivesEachNameTheNumberThatItHasThere) {
   EXPECT_EQ(sizes_in("#define N 5\nstruct a { opaque x[N]; };\n#define N 6\n"
                      "struct b { opaque x[N]; };\n"),
             (Sizes{5, 6}));
-  EXPECT_EQ(sizes_in("#define N 5\n#define M N + 1\nstruct a { opaque x[N]; };\n#undef N\n"
-                     "struct b { opaque x[M]; };\n"),
-            (Sizes{5, 6}));
   EXPECT_EQ(sizes_in("#define N 5\nconst A = N;\n#undef N\nconst N = 7;\n"
                      "struct a { opaque x[A]; opaque y[N]; };\n"),
             (Sizes{5, 7}));
@@ -76,6 +73,68 @@ TEST(Preprocessor, ReplacesNamesInOtherDefinitionsAsText) {
             (Sizes{7, 2 * 2 + 3 * 2 * 2 + 3}));
   EXPECT_EQ(sizes_in("#define A -3\n#define B 10-A\nstruct s { opaque x[B]; };\n"), Sizes{13});
   EXPECT_EQ(sizes_in("#define A 4\n#define B A<<A|0x1u\nstruct s { opaque x[B]; };\n"), Sizes{65});
+}
+
+TEST(Preprocessor, ReplacesNamesWhereTheyAreUsed) {
+  EXPECT_EQ(sizes_in("#define A 1\n#define B A\n#undef A\n#define A 2\n"
+                     "struct s { opaque x[B]; };\n"),
+            Sizes{2});
+  EXPECT_EQ(sizes_in("#define A 1\n#define B A+1\nstruct s { opaque x[B]; };\n#define A 2*3\n"
+                     "struct t { opaque x[B]; };\n"),
+            (Sizes{2, 7}));
+  EXPECT_EQ(sizes_in("#define C B\n#define B A\n#define A 3\nstruct s { opaque x[C]; };\n"),
+            Sizes{3});
+  EXPECT_EQ(compiled("#define B A\n#define A 3\n").messages, "");
+  EXPECT_NE(compiled("#define A text\n#undef A\n").messages.find("'A' is no number"),
+            std::string::npos);
+  // It is text to rpcgen's preprocessor, which replaces the names in it there.
+  EXPECT_EQ(sizes_in("#define A 1\n%#define B A\n#define A 2\nstruct s { opaque x[B]; };\n"),
+            Sizes{1});
+  const Compiled made = compiled("#define A 1\n#define B A\n#undef A\n#define A 2\n");
+  EXPECT_NE(made.header.find(" B = 2;"), std::string::npos) << made.header;
+  const std::string condition =
+      "#define A 1\n#define B A\n#define A 0\n#if B\nconst YES = 1;\n#endif\n";
+  EXPECT_EQ(compiled(condition).header.find(" YES = 1;"), std::string::npos);
+}
+
+TEST(Preprocessor, RefusesNamesThatAreNumbersElsewhereOnly) {
+  const Compiled above = compiled(
+      "#define N 5\n#define M N + 1\nstruct a { opaque x[M]; };\n#undef N\n"
+      "struct b { opaque x[M]; };\n");
+  EXPECT_FALSE(above.ok);
+  EXPECT_NE(above.messages.find("a.x:5:21: error: 'M' is no number any more"), std::string::npos)
+      << above.messages;
+  const Compiled unused =
+      compiled("#define N 5\n#define M N\n#undef N\nstruct a { opaque x[M]; };\n");
+  EXPECT_NE(unused.messages.find("'M' is no number any more"), std::string::npos);
+  const Compiled below =
+      compiled("#define M N\nconst N = 7;\nstruct b { opaque x[M]; };\n#undef M\n#define M 5\n");
+  EXPECT_FALSE(below.ok);
+  EXPECT_NE(below.messages.find("a.x:3:21: error: 'M' is no number yet"), std::string::npos)
+      << below.messages;
+}
+
+TEST(Preprocessor, LeavesNamesInsideOfTheirOwnText) {
+  for (const std::string each : {"#define A A\n", "#define A B\n#define B A\n"}) {
+    const Compiled made = compiled(each);
+    EXPECT_TRUE(made.ok);
+    EXPECT_NE(made.messages.find("a.x:1:1: warning: 'A' is no number"), std::string::npos);
+    EXPECT_FALSE(compiled(each + "struct s { opaque x[A]; };\n").ok);
+    EXPECT_EQ(sizes_in(each + "enum e { A = 4 };\nstruct s { opaque x[A]; };\n"), Sizes{4});
+    EXPECT_TRUE(compiled(each + "#if A\n#error\n#endif\n").ok) << "it is 0 there";
+  }
+}
+
+TEST(Preprocessor, EndsAtNamesThatStandForEachOtherTooDeep) {
+  const auto chain = [](int size) {
+    std::string text = "#define A0 1\n";
+    for (int i = 1; i < size; ++i) {
+      text += "#define A" + std::to_string(i) + " A" + std::to_string(i - 1) + "\n";
+    }
+    return text + "struct s { opaque x[A" + std::to_string(size - 1) + "]; };\n";
+  };
+  EXPECT_EQ(sizes_in(chain(150)), Sizes{1});
+  EXPECT_FALSE(compiled(chain(400)).ok);
 }
 
 TEST(Preprocessor, DoesNotReplaceWithoutEnd) {
