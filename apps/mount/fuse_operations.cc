@@ -408,7 +408,7 @@ void write_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_bufvec* bytes, of
           request.wait_for_room([&data] { data.drop(); });
           Buffer buffer = co_await session.files().take_buffer();
           request.end_waiting();
-          // Nobody knows of these bytes any more: they are not written.
+          // These bytes are forgotten, and are not written.
           if (request.is_answered()) co_return 0;
           data.put_into(std::move(buffer));
         }

@@ -2,7 +2,7 @@
 //
 // An operation that hangs keeps its slot. So a user gets no more than three times as many as are
 // left free: the first one may have three quarters of all, the next one three quarters of the rest,
-// and there is one for whoever comes then. Users who wait get a slot in turn.
+// and a slot is left for the next user who comes. Users who wait get a slot in turn.
 #ifndef RPCRDMA_MOUNT_REQUEST_SLOTS_H_
 #define RPCRDMA_MOUNT_REQUEST_SLOTS_H_
 

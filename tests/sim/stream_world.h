@@ -1,7 +1,7 @@
 // Lets what waits for sockets and for the system's clock run in a world's time: while a StreamWorld
 // lives, the monotonic clock of the process is the world's, timer descriptors come due by it, and
-// whoever would wait for ever for descriptors lets others act. Unix sockets, which the actors have
-// among each other, pass bytes on at once: with one kernel a seed always goes the same way.
+// an actor that would wait for ever for descriptors lets others act. Unix sockets, which the actors
+// have among each other, pass bytes on at once: with one kernel a seed always goes the same way.
 #ifndef RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
 #define RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
 

@@ -159,7 +159,7 @@ class ReplyCache {
   }
   void note_end(const Key& key) noexcept {
     ++ends_of(key);
-    ++ends_;  // behind it: whoever sees this one looks at that
+    ++ends_;  // comes last: a thread that sees it looks at the other count
   }
   double share_of(std::size_t replies, std::size_t bytes) const noexcept {
     return static_cast<double>(replies) / static_cast<double>(entries_max_) +
