@@ -43,7 +43,7 @@ AttributeOperations::Shown AttributeOperations::shown(const Node& node,
 
 Task<Outcome<AttributeOperations::Shown>> AttributeOperations::get(Hold node, Who who) {
   // The server says size and times of bytes once it has them.
-  co_await files_.wait_until_written(tree_.nodes().find(node->id));
+  co_await Tree::wait_until_written(tree_.nodes().find(node->id));
   if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
     ++tree_.statistics().attributes_cached;
     co_return shown(*node, *fresh);
@@ -61,7 +61,7 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
                                                                    nfs3::sattr3 attributes,
                                                                    Who who) {
   if (attributes.size.size() != nullptr) {
-    auto cut = co_await files_.set_size(tree_.nodes().find(node->id), std::move(attributes), who);
+    auto cut = co_await writes_.set_size(tree_.nodes().find(node->id), std::move(attributes), who);
     if (!cut) co_return failed(cut.error());
     if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {
       co_return shown(*node, *fresh);
@@ -71,9 +71,9 @@ Task<Outcome<AttributeOperations::Shown>> AttributeOperations::set(Hold node,
   // Bytes that come later would set the times anew: also those that go again because a server was
   // restarted before it had kept them.
   if (attributes.mtime.mtime() != nullptr) {
-    co_await files_.wait_until_clean(tree_.nodes().find(node->id));
+    co_await writes_.wait_until_clean(tree_.nodes().find(node->id));
   } else {
-    co_await files_.wait_until_written(tree_.nodes().find(node->id));
+    co_await Tree::wait_until_written(tree_.nodes().find(node->id));
   }
   const nfs3::fattr3* const last = node->attributes.last();
   const bool is_of_writer =

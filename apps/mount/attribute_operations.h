@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <string>
 
-#include "mount/file_operations.h"
+#include "mount/file_writes.h"
 #include "mount/tree.h"
 
 namespace mounts {
 
 class AttributeOperations {
  public:
-  AttributeOperations(Tree& tree, FileOperations& files) : tree_(tree), files_(files) {}
+  AttributeOperations(Tree& tree, FileWrites& writes) : tree_(tree), writes_(writes) {}
 
   struct Shown {
     nfs3::fattr3 attributes;
@@ -33,7 +33,7 @@ class AttributeOperations {
   static Shown shown(const Node& node, const nfs3::fattr3& attributes);
 
   Tree& tree_;
-  FileOperations& files_;
+  FileWrites& writes_;
 };
 
 }  // namespace mounts

@@ -46,6 +46,8 @@ class BufferPool {
   Buffer take() noexcept;  // empty: all are in use
   std::size_t free_count() const noexcept { return free_.size(); }
   std::size_t count() const noexcept { return memory_.size() / size_; }
+  // Returns whether those in use that can be spared should come back.
+  bool is_nearly_taken() const noexcept { return free_count() <= count() / 4; }
   rpcrdma::MutableBytes all() const noexcept { return memory_; }
   // Runs whenever a buffer came back.
   void on_return(std::function<void()> function) { on_return_ = std::move(function); }

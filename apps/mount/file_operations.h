@@ -1,7 +1,5 @@
-// Operations on the bytes of files: close-to-open, read-ahead, and write-behind with COMMIT.
-//
-// A write ends when its bytes are in a buffer here; they go to the server at once. Errors of the
-// server are reported by the next flush or sync of the file.
+// Operations on open files: close-to-open, reading with read-ahead, and the room that reads and
+// writes share. How written bytes get to the server is in file_writes.h.
 #ifndef RPCRDMA_MOUNT_FILE_OPERATIONS_H_
 #define RPCRDMA_MOUNT_FILE_OPERATIONS_H_
 
@@ -12,8 +10,8 @@
 #include <set>
 #include <span>
 
+#include "mount/file_writes.h"
 #include "mount/tree.h"
-#include "mount/write_line.h"
 
 namespace mounts {
 
@@ -31,7 +29,9 @@ class FileOperations {
   enum class FileId : std::uint64_t {};
 
   FileOperations(Tree& tree, NameOperations& names)
-      : tree_(tree), names_(names), line_(tree.server().call_maker().patience()) {}
+      : tree_(tree), names_(names), writes_(tree, [this] { make_room(); }) {}
+  FileOperations(const FileOperations&) = delete;
+  FileOperations& operator=(const FileOperations&) = delete;
 
   struct Opened {
     FileId id{};
@@ -53,21 +53,11 @@ class FileOperations {
   Task<Outcome<void>> write(FileId id, std::uint64_t offset, Buffer& buffer, std::size_t begin,
                             std::size_t size);
   // Waits until the server has kept all bytes that were written so far, and reports the first error
-  // since the last flush: of the node, or by this open file.
-  Task<Outcome<void>> flush(Hold node);
+  // since the last flush by this open file.
   Task<Outcome<void>> flush(FileId id);
   // Ends the last use of an open file.
   Task<void> release(FileId id);
 
-  // Sets a size, and whatever else there is to set, once the server has all bytes for good. A file
-  // that was written meanwhile keeps its bytes: then this fails with ETIMEDOUT. kHeldBack: they
-  // are not sent meanwhile.
-  enum class Others : std::uint8_t { kWait, kHeldBack };
-  Task<Outcome<void>> set_size(Hold node, nfs3::sattr3 attributes, Who who,
-                               Others others = Others::kWait);
-
-  Task<void> wait_until_written(Hold node);
-  Task<void> wait_until_clean(Hold node);
   // Returns a buffer when there is one; others give theirs back for that.
   Task<Buffer> take_buffer();
   // Has buffers given back that nobody needs at the moment.
@@ -79,14 +69,13 @@ class FileOperations {
   void on_void(std::function<void(NodeId)> report) { report_void_ = std::move(report); }
   void buffer_returned() { returned_.notify(tree_.turns()); }
 
+  FileWrites& writes() noexcept { return writes_; }
+  const FileWrites& writes() const noexcept { return writes_; }
   std::size_t open_count() const noexcept { return files_.size(); }
-  Time last_written() const noexcept { return line_.last_taken(); }  // bytes, by the server
-  std::size_t dirty_count() const noexcept { return dirty_.size(); }
 
  private:
   OpenFile* find(FileId id);
   Task<Outcome<Opened>> open_counted(Hold node, int flags, Who who);
-  Task<Outcome<void>> cut(Hold node, Who who);
   Task<void> end_last_use(Hold node);
   FileId add(Hold node, Who who);
   void free_if_unused(FileId id);
@@ -103,23 +92,13 @@ class FileOperations {
   // Gives what blocks have. Returns errno's value; EAGAIN if some have to be waited for.
   int give_blocks(OpenFile& file, std::uint64_t offset, std::size_t size, ReadSink& sink);
 
-  void begin_writes(Node& node);
-  Task<void> write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args,
-                         Time deadline);
-  Task<void> commit(Hold node);
-  bool goes_again(const Node& node, int error, Time called, Time since) const noexcept;
-  void after_news(Node& node);
-  bool is_short_of_room() const noexcept;
-
   Tree& tree_;
   NameOperations& names_;
   std::map<FileId, OpenFile> files_;
   std::set<FileId> reading_;  // files that may have blocks
   std::uint64_t last_file_ = 0;
-  WriteLine line_;
-  bool has_lost_bytes_ = false;   // of which no program knows
-  std::map<NodeId, Hold> dirty_;  // nodes with bytes that the server may lose
-  Signal returned_;               // a buffer
+  FileWrites writes_;
+  Signal returned_;  // a buffer
   std::function<void(NodeId)> report_void_;
 };
 

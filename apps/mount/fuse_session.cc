@@ -212,7 +212,7 @@ void Session::forget_names() {
 bool Session::go_on() {
   bool is_busy = false;
   for (int i = 0; i < kRequestsAtATime && receive_one(); ++i) is_busy = true;
-  requests_.look(Clock::now(), files_.last_written());
+  requests_.look(Clock::now(), files_.writes().last_taken());
   server_.connections().progress();
   const auto next = turns_.next_time();
   if (next && *next <= Clock::now()) is_busy = true;
@@ -241,7 +241,7 @@ void Session::take_snapshot(Time now) {
                .connections = server_.connections().count(),
                .connections_up = server_.connections().up_count(),
                .open_files = files_.open_count(),
-               .dirty_files = files_.dirty_count(),
+               .dirty_files = files_.writes().dirty_count(),
                .memory_in_use = (buffers.count() - buffers.free_count()) * size,
                .memory_limit = buffers.count() * size,
                .nodes = tree_.nodes().size(),
@@ -306,7 +306,7 @@ bool Session::drain() {
   // the server takes some.
   const Time begun = Clock::now();
   const auto deadline = [&] {
-    return std::max(begun, files_.last_written()) + options_.patience + kBesides;
+    return std::max(begun, files_.writes().last_taken()) + options_.patience + kBesides;
   };
   // A member: if it is not done in time, the calls that it awaits outlast this function.
   Task<void>& ending = ending_.emplace(end_all());

@@ -130,7 +130,7 @@ class Session {
     if (error != 0) request.fail(error);
     requests_.end(request);
   }
-  Time begun() const { return unread_.begun(Clock::now(), files_.last_written()); }
+  Time begun() const { return unread_.begun(Clock::now(), files_.writes().last_taken()); }
   void take_snapshot(Time now);
   // Has the kernel forget names if there are too many nodes.
   void forget_names();
@@ -153,7 +153,7 @@ class Session {
   Tree tree_;
   NameOperations names_{tree_};
   FileOperations files_{tree_, names_};
-  AttributeOperations attributes_{tree_, files_};
+  AttributeOperations attributes_{tree_, files_.writes()};
   DirectoryOperations directories_{tree_};
   ReceiveRoom received_;
   Unread unread_;

@@ -761,7 +761,7 @@ TEST_F(Lied, ServerThatNeverKeepsBytesIsAnErrorInTheEnd) {
   const auto opened = mount_->open("name", O_WRONLY);
   EXPECT_EQ(mount_->write(opened.id, 0, "some bytes"), 0);
   EXPECT_EQ(mount_->flush("name"), EIO);
-  EXPECT_EQ(mount_->files->dirty_count(), 0U);
+  EXPECT_EQ(mount_->files->writes().dirty_count(), 0U);
   EXPECT_GE(mount_->tree->statistics().commits, 10U);
   liar_.is_honest = true;
   EXPECT_EQ(mount_->write(opened.id, 0, "some bytes"), 0);

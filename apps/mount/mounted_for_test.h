@@ -70,7 +70,7 @@ class MountForTest {
     tree.emplace(*server, turns, options);
     names.emplace(*tree);
     files.emplace(*tree, *names);
-    attributes.emplace(*tree, *files);
+    attributes.emplace(*tree, files->writes());
     directories.emplace(*tree);
     tree->buffers().on_return([this] { files->buffer_returned(); });
     EXPECT_TRUE(run(tree->begin()));
@@ -127,7 +127,7 @@ class MountForTest {
     return sink.text;
   }
   int flush(const std::string& name) {
-    const auto done = run(files->flush(look_up(name)));
+    const auto done = run(files->writes().flush(look_up(name)));
     return done ? 0 : done.error();
   }
   std::uint64_t size(const std::string& name) {

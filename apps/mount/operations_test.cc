@@ -115,14 +115,14 @@ TEST_P(Operations, ReadsAndAttributesSeeBytesThatAreOnTheirWay) {
   EXPECT_EQ(mount.read(file, 100, 150'000), expected.substr(100, 150'000));
   EXPECT_EQ(mount.flush("file"), 0);
   EXPECT_EQ(served_.read_file("file"), expected);
-  EXPECT_EQ(mount.files->dirty_count(), 0U);
+  EXPECT_EQ(mount.files->writes().dirty_count(), 0U);
 }
 
 TEST_P(Operations, ServerThatWasRestartedGetsUncommittedBytesAgain) {
   MountForTest mount(url());
   const FileId file = mount.create("file");
   EXPECT_EQ(mount.write(file, 0, "first"), 0);
-  mount.run(mount.files->wait_until_written(mount.look_up("file")));
+  mount.run(Tree::wait_until_written(mount.look_up("file")));
   // It loses what it did not commit.
   served_.end();
   fs::resize_file(served_.path("file"), 0);
@@ -140,7 +140,7 @@ TEST_P(Operations, NewSizeIsNotUndoneByBytesThatGoAgain) {
   nfs3::sattr3 cut;
   cut.size.set_size(3);
   EXPECT_TRUE(mount.run(mount.attributes->set(mount.look_up("file"), cut, {})));
-  EXPECT_EQ(mount.files->dirty_count(), 0U);
+  EXPECT_EQ(mount.files->writes().dirty_count(), 0U);
   served_.restart();
   EXPECT_EQ(mount.flush("file"), 0);
   EXPECT_EQ(served_.read_file("file"), "012");
@@ -235,7 +235,7 @@ TEST_P(Operations, BytesForAServerThatIsGoneFailTogether) {
       auto done = co_await mount.files->write(file, i << 20U, buffer, 0, 70'000);
       if (!done) co_return failed(done.error());
     }
-    EXPECT_EQ(mount.files->dirty_count(), 1U);
+    EXPECT_EQ(mount.files->writes().dirty_count(), 1U);
     co_return co_await mount.files->flush(file);
   };
   EXPECT_FALSE(mount.run(write_all()));
@@ -484,7 +484,7 @@ TEST_P(Operations, ErrorThatNobodyAskedForIsReportedAtTheEnd) {
   MountForTest mount(url());
   const FileId file = mount.create("file");
   EXPECT_EQ(mount.write(file, std::uint64_t{1} << 62U, "too far"), 0);
-  EXPECT_EQ(mount.files->dirty_count(), 0U);
+  EXPECT_EQ(mount.files->writes().dirty_count(), 0U);
   EXPECT_FALSE(mount.run(mount.files->end_all()));
 }
 
