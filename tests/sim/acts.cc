@@ -45,22 +45,36 @@ void Simulation::act() {
 
 void Simulation::act_hostile() {
   if (hostile_acts_left_ == 0 || !hostile_random_.one_in(plan_.hostile_one_in)) return;
-  const std::string target = hostile_target();
-  if (target == kNobody) return;
+  const ServerActor* const target = find_server(hostile_random_);
+  if (target == nullptr) return;
   --hostile_acts_left_;
   count_step();
-  hostile_peers_[hostile_random_.below(hostile_peers_.size())]->act(target);
+  hostile_peers_[hostile_random_.below(hostile_peers_.size())]->act(
+      std::string(target->server->address()));
   check();
 }
 
-// Returns the address of a server that is there, or kNobody.
-std::string Simulation::hostile_target() {
-  const std::size_t first = hostile_random_.below(servers_.size());
+void Simulation::act_hostile_stream() {
+  if (hostile_stream_acts_left_ == 0) return;
+  if (!hostile_stream_random_.one_in(plan_.hostile_one_in)) return;
+  const ServerActor* const target = find_server(hostile_stream_random_);
+  if (target == nullptr) return;
+  --hostile_stream_acts_left_;
+  count_step();
+  const std::size_t which = hostile_stream_random_.below(hostile_streams_.size());
+  const StreamWorld::Acting as(streams_, kHostileActor + which);
+  hostile_streams_[which].act(target->stream_path);
+  check();
+}
+
+// Returns a server that is there, or null.
+const Simulation::ServerActor* Simulation::find_server(SeededRandom& random) const {
+  const std::size_t first = random.below(servers_.size());
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     const ServerActor& server = *servers_[(first + i) % servers_.size()];
-    if (server.server && !server.stopping) return std::string(server.server->address());
+    if (server.server && !server.stopping) return &server;
   }
-  return std::string(kNobody);
+  return nullptr;
 }
 
 // A client asks for other Receives, or makes its own larger, in the middle of what goes on.
@@ -278,6 +292,7 @@ Expected<Client, Error> Simulation::connect_by_stream(ClientActor& actor) {
   actor.options.backward_calls = 0;  // RDMA alone has them
   std::vector<std::string> addresses{servers_[actor.server]->stream_path};
   if (actor.other_server) addresses.push_back(servers_[*actor.other_server]->stream_path);
+  const StreamWorld::Acting as(streams_, clients_.size());
   auto begun = TcpClient::begin_connect(std::move(addresses), nullptr, actor.options);
   if (!begun) return Unexpected<Error>(begun.error());
   Client client = TcpClient::client_of(std::move(*begun));
@@ -409,6 +424,7 @@ bool Simulation::start_call(ClientActor& actor, CallScript script, bool blocking
       clients_.begin());
   records_.push_back(std::make_unique<CallRecord>(std::move(script), index));
   CallRecord& record = *records_.back();
+  const StreamWorld::Acting as(streams_, index);
   const CallScript& asked = record.script();
   auto call = actor.client->prepare(asked.procedure, asked.arguments_size_max);
   if (!call) {
@@ -536,7 +552,7 @@ void Simulation::call_ended(CallRecord& record, Expected<Reply, Error> reply) {
 // A call that waits for what a hostile peer leaves undone ends when the server gives that up, which
 // takes peer_timeout: a second at least.
 void Simulation::check_fairness(const CallRecord& record) {
-  if (!must_succeed_ || !reads_wait()) return;
+  if (!must_succeed_ || !is_waited_for_hostile()) return;
   using std::chrono::milliseconds;
   const auto took = std::chrono::duration_cast<milliseconds>(world_.now() - record.began());
   if (took <= milliseconds(settings_.sabotage == Sabotage::kUnfair ? 0 : 500)) return;

@@ -21,12 +21,16 @@ void Simulation::storm() {
   for (std::size_t i = 0; i < plan_.hostile_peers; ++i) {
     hostile_peers_.push_back(std::make_unique<HostilePeer>(world_, hostile_random_, totals_, i));
   }
+  for (std::size_t i = 0; i < plan_.hostile_streams; ++i) {
+    hostile_streams_.emplace_back(hostile_stream_random_, totals_);
+  }
   std::uint32_t idle = 0;
   // More calls than the seed has drawn take more clients, too.
   std::uint32_t refills = 10 * (settings_.calls_factor - 1);
   while (!over() && calls_left_ > 0 && steps_ < kStormStepsMax && idle < kIdleActsMax) {
     if (random_.one_in(plan_.act_one_in)) act();
     act_hostile();
+    act_hostile_stream();
     if (hostile_server_ && hostile_random_.one_in(3)) hostile_server_->act();
     const Moved moved = move();
     if (moved == Moved::kYes) {
@@ -105,7 +109,7 @@ void Simulation::serve_again() {
 // Each hostile peer leaves something undone at this server. The calls of one with little memory
 // would wait for that.
 void Simulation::make_server_wait(const ServerActor& server) {
-  for (const auto& each : hostile_peers_) each->link().end();
+  end_hostile();
   if (hostile_peers_.empty() || !settle() || is_tiny(server.options) || !server.server) return;
   for (const auto& each : hostile_peers_) each->come(std::string(server.server->address()));
   for (int i = 0; i < 2 && settle(); ++i) {
@@ -113,14 +117,25 @@ void Simulation::make_server_wait(const ServerActor& server) {
   }
   if (!settle()) return;
   for (const auto& each : hostile_peers_) each->make_server_wait();
+  for (std::size_t i = 0; i < hostile_streams_.size(); ++i) {
+    const StreamWorld::Acting as(streams_, kHostileActor + i);
+    hostile_streams_[i].make_server_wait(server.stream_path);
+  }
   settle();
-  if (reads_wait()) totals_.add(Count::kHostileWaits);
+  if (is_waited_for_hostile()) totals_.add(Count::kHostileWaits);
 }
 
-// Returns whether a hostile peer lets an RDMA Read of the server's wait.
-bool Simulation::reads_wait() const {
+void Simulation::end_hostile() {
+  for (const auto& each : hostile_peers_) each->link().end();
+  for (auto& each : hostile_streams_) each.end();
+}
+
+// Returns whether a server waits for a hostile peer: for an RDMA Read, the rest of a record, or
+// until replies are taken.
+bool Simulation::is_waited_for_hostile() {
   return std::ranges::any_of(hostile_peers_,
-                             [](const auto& each) { return each->link().waiting_reads() > 0; });
+                             [](const auto& each) { return each->link().waiting_reads() > 0; }) ||
+         std::ranges::any_of(hostile_streams_, &HostileStream::is_waited_for);
 }
 
 bool Simulation::can_serve(const ClientActor& actor) const {
@@ -141,7 +156,7 @@ void Simulation::serve_again_on(std::size_t client) {
     start_call(actor, plain_script(next_id_++), false);
   }
   settle();
-  if (reads_wait() && actor.slots > 0) {
+  if (is_waited_for_hostile() && actor.slots > 0) {
     verdict_.broken(11, fmt::format("{} calls wait beside hostile peers", actor.slots));
   }
   check_nobody_is_forgotten();
@@ -154,24 +169,17 @@ void Simulation::finish() {
   if (random_.one_in(2)) {
     for (const auto& client : clients_) destroy_client(*client);
   }
-  if (hostile_random_.one_in(2)) {
-    for (const auto& each : hostile_peers_) each->link().end();
-  }
+  if (hostile_random_.one_in(2)) end_hostile();
   for (const auto& server : servers_) {
     if (!server->server) continue;
     stop_server(*server);
     wait_for_drain(*server);
     if (over()) return;
-    // A stream on which all is sent waits for the end of its peer, and is as good as gone.
-    const auto streams = static_cast<std::size_t>(std::ranges::count_if(
-        clients_, [](const auto& each) { return each->by_stream && each->client; }));
-    if (server->server->memory_in_use() != 0 || server->server->connections() > streams) {
-      verdict_.broken(8, "a server that has drained has connections or memory lent");
-    }
+    check_drained(*server);
     destroy_server(*server);
   }
   for (const auto& client : clients_) destroy_client(*client);
-  for (const auto& each : hostile_peers_) each->link().end();
+  end_hostile();
   if (hostile_server_) hostile_server_->leave();
   while (!over() && world_.step()) count_step();
   check();
@@ -181,6 +189,19 @@ void Simulation::finish() {
   }
   if (backward_in_flight()) verdict_.broken(5, "a backward call has no end");
   if (!foreign_.is_whole()) verdict_.broken(4, "memory of the service was written");
+}
+
+// A stream on which all is sent waits for the end of its peer, and is as good as gone. A record
+// that a hostile peer has begun keeps its memory until then.
+void Simulation::check_drained(const ServerActor& actor) {
+  const auto hostile = std::ranges::count_if(hostile_streams_, &HostileStream::is_there);
+  const auto honest = std::ranges::count_if(
+      clients_, [](const auto& each) { return each->by_stream && each->client; });
+  const std::size_t memory = hostile == 0 ? actor.server->memory_in_use() : 0;
+  const auto streams_max = static_cast<std::size_t>(hostile + honest);
+  if (memory == 0 && actor.server->connections() <= streams_max) return;
+  verdict_.broken(8, fmt::format("a server that has drained has {} connections and {} bytes lent",
+                                 actor.server->connections(), memory));
 }
 
 void Simulation::wait_for_drain(ServerActor& actor) {

@@ -108,6 +108,7 @@ void draw_streams(SeededRandom& random, Plan& plan) {
   plan.are_streams_narrow = random.one_in(3);
   const bool breaks = plan.faults && random.one_in(2);
   plan.stream_breaks_one_in = breaks ? pick(random, {5, 20, 100}) : 0;
+  plan.hostile_streams = plan.has_streams && plan.hostile_peers > 0 ? between(random, 1, 4) : 0;
 }
 
 ClientOptions draw_client_options(SeededRandom& random) {

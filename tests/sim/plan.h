@@ -56,6 +56,7 @@ struct Plan {
   bool are_streams_narrow;             // they take a few KiB at a time
   std::uint32_t stream_breaks_one_in;  // of acts of programs; 0: never
   std::size_t hostile_peers;           // beside the clients
+  std::size_t hostile_streams;         // the same over streams
   bool has_hostile_server;             // which some clients call
   std::uint32_t hostile_acts;          // of all of them, before the world calms down
   std::uint32_t hostile_one_in;        // one of them does something in one step of so many

@@ -46,6 +46,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       clock_random_(seed ^ 0xaaaaaaaaaaaaaaaaU),
       inline_random_(seed ^ 0xbbbbbbbbbbbbbbbbU),
       stream_random_(seed ^ 0xccccccccccccccccU),
+      hostile_stream_random_(seed ^ 0xddddddddddddddddU),
       plan_([&] {
         Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
         plan.security = draw_security(security_random_, settings.faults);
@@ -62,6 +63,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       foreign_(foreign_memory()),
       calls_left_(plan_.calls),
       hostile_acts_left_(plan_.hostile_peers > 0 ? plan_.hostile_acts : 0),
+      hostile_stream_acts_left_(plan_.hostile_streams > 0 ? plan_.hostile_acts : 0),
       clients_left_(plan_.clients + plan_.clients_more),
       bytes_left_(plan_.bytes_max) {
   place = {seed, 0, 0};
@@ -188,8 +190,10 @@ void Simulation::progress(Node& node) {
   for (const auto& server : servers_) {
     if (server->node.get() == &node) server->server->progress();
   }
-  for (const auto& client : clients_) {
-    if (client->node.get() == &node) client->client->progress();
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    if (clients_[i]->node.get() != &node) continue;
+    const StreamWorld::Acting as(streams_, i);
+    clients_[i]->client->progress();
   }
   node.busy = false;
 }
@@ -337,7 +341,8 @@ bool Simulation::may_have_to_wait(std::size_t client) const {
 
 bool Simulation::hostile_peer_is_there() const {
   return std::ranges::any_of(hostile_peers_,
-                             [](const auto& each) { return each->link().is_connected(); });
+                             [](const auto& each) { return each->link().is_connected(); }) ||
+         std::ranges::any_of(hostile_streams_, &HostileStream::is_there);
 }
 
 // Called when nothing is going to happen but time-outs. Unless somebody was left waiting on

@@ -18,6 +18,7 @@
 #include "sim/call_record.h"
 #include "sim/hostile_peer.h"
 #include "sim/hostile_server.h"
+#include "sim/hostile_stream.h"
 #include "sim/node.h"
 #include "sim/plan.h"
 #include "sim/security.h"
@@ -41,6 +42,9 @@ enum class Sabotage : std::uint8_t {
   kForgetful,    // servers remember no replies: I10
   kUnfair,       // calls may take no time at all beside hostile peers: I11
 };
+
+// Processes by which hostile peers connect to Unix sockets; below are those of clients.
+inline constexpr std::size_t kHostileActor = 1000;
 
 struct Settings {
   bool faults = true;
@@ -184,7 +188,8 @@ class Simulation final : private Driver {
   void act_backward();
   void act_on_characteristics();
   void act_hostile();
-  std::string hostile_target();
+  void act_hostile_stream();
+  const ServerActor* find_server(SeededRandom& random) const;
   void start_backward(Caller& caller);
   void backward_ended(BackwardRecord& record, Expected<Reply, Error> reply);
   void judge_backward(const BackwardRecord& record, const Error& error);
@@ -200,16 +205,18 @@ class Simulation final : private Driver {
   bool can_serve(const ClientActor& actor) const;
   void serve_again_on(std::size_t client);
   void make_server_wait(const ServerActor& server);
-  bool reads_wait() const;
+  bool is_waited_for_hostile();
+  void end_hostile();
   void finish();
   void wait_for_drain(ServerActor& actor);
+  void check_drained(const ServerActor& actor);
 
   const Settings settings_;
   SeededRandom random_;
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
   SeededRandom security_random_, reconnect_random_, hostile_random_, list_random_, clock_random_;
-  SeededRandom inline_random_, stream_random_;
+  SeededRandom inline_random_, stream_random_, hostile_stream_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;
@@ -222,7 +229,7 @@ class Simulation final : private Driver {
   const ForeignMemory& foreign_;
   std::uint64_t steps_ = 0;
   std::uint64_t next_id_ = 1;
-  std::uint32_t calls_left_, hostile_acts_left_;
+  std::uint32_t calls_left_, hostile_acts_left_, hostile_stream_acts_left_;
   std::size_t clients_left_;
   std::size_t bytes_left_;
   bool calm_ = false;          // no faults and no lags any more
@@ -233,6 +240,7 @@ class Simulation final : private Driver {
   std::vector<std::unique_ptr<ServerActor>> servers_;
   std::vector<std::unique_ptr<ClientActor>> clients_;
   std::vector<std::unique_ptr<HostilePeer>> hostile_peers_;
+  std::vector<HostileStream> hostile_streams_;
   std::optional<HostileServer> hostile_server_;
   std::vector<Node*> ready_;  // scratch of move()
 };

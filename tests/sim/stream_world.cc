@@ -7,13 +7,16 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 namespace rpcrdma::simulation {
@@ -91,6 +94,28 @@ bool StreamWorld::break_one(SeededRandom& random) {
 void StreamWorld::note_accepted(int socket) {
   accepted_.push_back(socket);
   narrow(socket);
+}
+
+// The other side has no other way to learn who connects. An abstract name needs no file.
+void StreamWorld::note_connecting(int socket) {
+  narrow(socket);
+  sockaddr_un own{};
+  own.sun_family = AF_UNIX;
+  const std::string name = fmt::format("{}{}:{}", folder_, actor_, connections_++);
+  const std::size_t size = std::min(name.size(), sizeof(own.sun_path) - 1);
+  std::copy_n(name.begin(), size, own.sun_path + 1);
+  const auto all = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
+  (void)::bind(socket, reinterpret_cast<const sockaddr*>(&own), all);
+}
+
+std::optional<pid_t> StreamWorld::peer_of(int socket) const {
+  if (std::ranges::find(accepted_, socket) == accepted_.end()) return std::nullopt;
+  sockaddr_un peer{};
+  socklen_t size = sizeof(peer);
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return std::nullopt;
+  const std::string_view name(peer.sun_path + 1);
+  if (!name.starts_with(folder_)) return std::nullopt;
+  return std::atoi(name.data() + folder_.size());
 }
 
 void StreamWorld::narrow(int socket) const noexcept {
@@ -177,6 +202,16 @@ int accept4(int socket, sockaddr* address, socklen_t* size, int flags) {
 int connect(int socket, const sockaddr* address, socklen_t size) {
   if (StreamWorld* const world = StreamWorld::current()) world->note_connecting(socket);
   return rpcrdma::simulation::as_result(::syscall(SYS_connect, socket, address, size));
+}
+
+int getsockopt(int socket, int level, int name, void* value, socklen_t* size) noexcept {
+  const StreamWorld* const world = StreamWorld::current();
+  const bool is_asked = world != nullptr && level == SOL_SOCKET && name == SO_PEERCRED;
+  const int result =
+      rpcrdma::simulation::as_result(::syscall(SYS_getsockopt, socket, level, name, value, size));
+  if (!is_asked || result != 0 || *size < sizeof(ucred)) return result;
+  if (const auto process = world->peer_of(socket)) static_cast<ucred*>(value)->pid = *process;
+  return result;
 }
 
 int close(int descriptor) {

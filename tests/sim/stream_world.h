@@ -5,11 +5,14 @@
 #ifndef RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
 #define RPCRDMA_TESTS_SIM_STREAM_WORLD_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -34,6 +37,23 @@ class StreamWorld {
   std::optional<Instant> timer_of(int epoll) const;
   // Breaks one of the connections that were accepted, on both sides; false: there is none.
   bool break_one(SeededRandom& random);
+  // Each connection comes from the process of the actor that makes it. While an Acting lives, that
+  // is the one with this number.
+  class Acting {
+   public:
+    Acting(std::optional<StreamWorld>& world, std::size_t actor) noexcept
+        : world_(world ? &*world : nullptr),
+          before_(world_ != nullptr ? std::exchange(world_->actor_, actor) : 0) {}
+    ~Acting() {
+      if (world_ != nullptr) world_->actor_ = before_;
+    }
+    Acting(const Acting&) = delete;
+    Acting& operator=(const Acting&) = delete;
+
+   private:
+    StreamWorld* const world_;
+    const std::size_t before_;
+  };
   // Has sockets take some 4 KiB at a time, on both sides, of connections that are made from now on.
   void make_narrow() noexcept { is_narrow_ = true; }
 
@@ -47,7 +67,9 @@ class StreamWorld {
   std::map<int, Timer>& timers() noexcept { return timers_; }  // by descriptor
   void wait_for(int epoll) { wait_for_(epoll); }
   void note_accepted(int socket);
-  void note_connecting(int socket) { narrow(socket); }
+  void note_connecting(int socket);
+  // Returns the process whose connection this socket has accepted; nullopt: it has accepted none.
+  std::optional<pid_t> peer_of(int socket) const;
   void note_closed(int descriptor);
 
  private:
@@ -57,7 +79,7 @@ class StreamWorld {
   const rdma::sim::World& world_;
   const std::function<void(int)> wait_for_;
   std::string folder_;
-  std::size_t paths_ = 0;
+  std::size_t paths_ = 0, connections_ = 0, actor_ = 0;
   bool is_narrow_ = false;
   std::map<int, Timer> timers_;
   std::vector<int> accepted_;  // in the order in which they came

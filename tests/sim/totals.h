@@ -44,10 +44,11 @@ enum class Count : std::uint8_t {
   kStreams,        // connections over Unix sockets; those that were lost; that faults broke
   kStreamsLost,
   kStreamsBroken,
-  kHostileConnections,  // that hostile peers ask for; their messages
+  kHostileConnections,  // that hostile peers ask for; those over Unix sockets; their messages
+  kHostileStreams,
   kHostileMessages,
   kHostileCalls,  // of them, that a program got
-  kHostileWaits,  // times that some let a server's RDMA Reads wait beside calls that must succeed
+  kHostileWaits,  // times that some let a server wait beside calls that must succeed
   kCount,
 };
 
@@ -88,6 +89,7 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "streams_lost",
     "streams_broken",
     "hostile_connections",
+    "hostile_streams",
     "hostile_messages",
     "hostile_calls",
     "hostile_waits"};
