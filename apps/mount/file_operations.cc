@@ -155,7 +155,7 @@ Task<void> FileOperations::end_last_use(Hold node) {
   while (node->names_under_way > 0) co_await node->news;
   if (node->opened > 0) co_return;
   writes_.note_last_use(*node);
-  if (!node->ours.name.empty()) {
+  if (!node->ours.empty()) {
     co_await names_.ours().remove(tree_.nodes().find(node->id));
     // Another name of the file has one link less now.
     node->attributes.expire();

@@ -646,9 +646,12 @@ class LiedAboutRemovals : public LiedAboutRenames {
 
 // The user who closes it may have no right to.
 TEST_F(LiedAboutRemovals, NameOfOursGoesInTheNameOfWhoRemovedTheFile) {
-  rpcrdma::AuthSys somebody;
+  rpcrdma::AuthSys somebody, another;
   somebody.uid = 4711;
+  another.uid = 4712;
   EXPECT_TRUE(remove({.uid = 4711, .credential = &somebody}));
+  EXPECT_TRUE(mount_->run(
+      mount_->names->look_up(mount_->root(), "another", {.uid = 4712, .credential = &another})));
   mount_->run(mount_->files->release(file_));
   EXPECT_THAT(liar_.removers, testing::ElementsAre(4711));
 }
@@ -668,6 +671,42 @@ TEST_F(LiedAboutRemovals, SecondAttemptTakesTheSameNameOfOurs) {
   EXPECT_EQ(liar_.renamed[0], liar_.renamed[1]);
   mount_->run(mount_->files->release(file_));
   EXPECT_THAT(liar_.removed, testing::ElementsAre(liar_.renamed[0]));
+}
+
+// The file may have both, and nobody would ever remove the first one.
+TEST_F(LiedAboutRemovals, NameOfOursInAnotherDirectoryIsNotForgottenForASecondOne) {
+  liar_.found_attributes.type = ftype3::NF3DIR;
+  const Hold other = mount_->look_up("other-directory"), root = mount_->root();
+  liar_.held_rename = 1;
+  EXPECT_FALSE(remove({.deadline = Clock::now() + std::chrono::milliseconds(200)}));
+  EXPECT_TRUE(
+      mount_->run(mount_->names->remove(mount_->tree->nodes().find(other->id), "target", {})));
+  EXPECT_EQ(root->names_of_ours, 1U);
+  EXPECT_EQ(other->names_of_ours, 1U);
+  mount_->run(mount_->files->release(file_));
+  EXPECT_EQ(liar_.renamed.size(), 2U);
+  EXPECT_THAT(liar_.removed, testing::UnorderedElementsAreArray(liar_.renamed));
+  EXPECT_EQ(root->names_of_ours, 0U);
+  EXPECT_EQ(other->names_of_ours, 0U);
+}
+
+// Unmounting waits for them as long as one call may take.
+TEST_F(LiedAboutRemovals, NamesOfOursInTwoDirectoriesAreRemovedAtTheSameTime) {
+  liar_.found_attributes.type = ftype3::NF3DIR;
+  const Hold other = mount_->look_up("other-directory");
+  liar_.held_rename = 1;
+  EXPECT_FALSE(remove({.deadline = Clock::now() + std::chrono::milliseconds(200)}));
+  EXPECT_TRUE(
+      mount_->run(mount_->names->remove(mount_->tree->nodes().find(other->id), "target", {})));
+  liar_.silent_removals = 2;
+  bool is_over = false;
+  mount_->turns.begin([](auto closing, bool& ends) -> Task<void> {
+    co_await std::move(closing);
+    ends = true;
+  }(mount_->files->release(file_), is_over));
+  while (!is_over && liar_.removed.size() < 2) mount_->progress();
+  EXPECT_THAT(liar_.removed, testing::UnorderedElementsAreArray(liar_.renamed));
+  while (!is_over) mount_->run(pause());
 }
 
 TEST_F(LiedAboutRemovals, NameOfOursIsRemovedAgainWhenTheServerDoesNotAnswer) {

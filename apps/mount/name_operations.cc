@@ -461,14 +461,14 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   }
   const bool keeps = target && !is_same && source->type != nfs3::ftype3::NF3DIR &&
                      NamesOfOurs::are_needed(*target, *to, new_name);
-  auto way = NamesOfOurs::Way::kLink;
+  NamesOfOurs::Kept kept_by{};
   std::optional<NamesUnderWay> under_way;
   if (keeps) {
     under_way.emplace(tree_, tree_.nodes().find(target->id));
     auto kept = co_await ours_.keep(tree_.nodes().find(to->id), tree_.nodes().find(target->id),
                                     new_name, who);
     if (!kept) co_return failed(kept.error());
-    way = *kept;
+    kept_by = std::move(*kept);
   }
   const NodeId from_id = from->id;
   bool is_refused = false;
@@ -476,7 +476,7 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
                                       source->fileid, who, is_refused);
   if (!renamed && keeps) {
     co_await ours_.give_up(tree_.nodes().find(to->id), tree_.nodes().find(target->id), new_name,
-                           way, is_refused);
+                           kept_by, is_refused);
   }
   if (!renamed) co_return failed(renamed.error());
   if (keeps) NodeTable::drop_name(*target, to->id, new_name);

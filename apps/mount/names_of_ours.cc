@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "mount/change.h"
 
@@ -21,11 +23,18 @@ constexpr Clock::duration kPause = std::chrono::milliseconds(5);
 constexpr int kAttemptsMax = 3;  // at a server that does not answer
 constexpr Clock::duration kBetweenAttempts = std::chrono::milliseconds(500);
 
+bool is_this(const NameOfOurs& ours, NodeId directory, std::string_view name) {
+  return ours.directory == directory && ours.name == name;
+}
+
 }  // namespace
 
-std::string NamesOfOurs::name_for(const Node& file, const Node& parent) {
-  const bool may_be_there = !file.ours.name.empty() && !file.ours.is_certain;
-  if (may_be_there && file.ours.directory == parent.id) return file.ours.name;
+// One that may be there is tried again: it is the file's then, and no second one is left.
+std::string NamesOfOurs::name_for(const Node& file, const Node& parent, std::string_view name) {
+  const auto tried = std::ranges::find_if(file.ours, [&](const NameOfOurs& each) {
+    return !each.is_certain && each.directory == parent.id && each.name != name;
+  });
+  if (tried != file.ours.end()) return tried->name;
   if (last_ == 0) last_ = std::random_device()();
   return fmt::format(".nfs{:016x}{:08x}", file.fileid, ++last_ & 0xFFFFFFFFU);
 }
@@ -33,8 +42,9 @@ std::string NamesOfOurs::name_for(const Node& file, const Node& parent) {
 // A file with a name of ours keeps its bytes by that, whichever of its other names go.
 bool NamesOfOurs::are_needed(const Node& file, const Node& parent, std::string_view name) {
   if (file.opened == 0 || file.type != nfs3::ftype3::NF3REG) return false;
-  const bool is_ours = file.ours.directory == parent.id && file.ours.name == name;
-  return file.ours.name.empty() || !file.ours.is_certain || is_ours;
+  return std::ranges::none_of(file.ours, [&](const NameOfOurs& each) {
+    return each.is_certain && !is_this(each, parent.id, name);
+  });
 }
 
 Task<void> NamesOfOurs::wait_for_others(Hold file) {
@@ -43,14 +53,21 @@ Task<void> NamesOfOurs::wait_for_others(Hold file) {
 
 void NamesOfOurs::note(Node& file, Node& parent, const std::string& ours, Who who,
                        bool is_certain) {
-  if (file.ours.name.empty()) ++parent.names_of_ours;  // else it had another one there
-  file.ours.name = ours;
-  file.ours.is_certain = is_certain;
-  file.ours.directory = parent.id;
-  file.ours.directory_handle = parent.handle;
-  file.ours.uid = who.uid;
-  file.ours.credential.reset();
-  if (who.credential != nullptr) file.ours.credential = *who.credential;
+  std::erase_if(file.ours, [&](const NameOfOurs& each) {
+    const bool is_same = is_this(each, parent.id, ours);
+    if (is_same) --parent.names_of_ours;
+    return is_same;
+  });
+  NameOfOurs& made = file.ours.emplace_back(
+      NameOfOurs{ours, is_certain, parent.id, parent.handle, who.uid, std::nullopt});
+  if (who.credential != nullptr) made.credential = *who.credential;
+  ++parent.names_of_ours;
+}
+
+void NamesOfOurs::forget(Node& file, NodeId directory, std::string_view name) {
+  const auto count = std::erase_if(
+      file.ours, [&](const NameOfOurs& each) { return is_this(each, directory, name); });
+  if (count > 0) note_gone(directory);
 }
 
 // A directory that the table had forgotten meanwhile begins at none.
@@ -78,21 +95,23 @@ Task<Outcome<void>> NamesOfOurs::rename(Hold parent, std::string name, std::stri
 
 Task<Outcome<void>> NamesOfOurs::put_aside(Hold parent, Hold file, std::string name, Who who) {
   const NamesUnderWay under_way(tree_, tree_.nodes().find(file->id));
-  const std::string ours = name_for(*file, *parent);
+  const std::string ours = name_for(*file, *parent, name);
   bool is_answered = false;
   auto renamed = co_await rename(tree_.nodes().find(parent->id), name, ours, who, is_answered);
   if (!renamed && is_answered) co_return renamed;
   note(*file, *parent, ours, who, renamed.has_value());
   if (!renamed) co_return renamed;
+  forget(*file, parent->id, name);
   NodeTable::drop_name(*file, parent->id, name);
   file->attributes.expire();
   co_return Outcome<void>();
 }
 
-Task<Outcome<NamesOfOurs::Way>> NamesOfOurs::keep(Hold parent, Hold file, std::string name,
-                                                  Who who) {
-  const std::string ours = name_for(*file, *parent);
-  const bool may_be_there = file->ours.name == ours;
+Task<Outcome<NamesOfOurs::Kept>> NamesOfOurs::keep(Hold parent, Hold file, std::string name,
+                                                   Who who) {
+  const std::string ours = name_for(*file, *parent, name);
+  const bool may_be_there = std::ranges::any_of(
+      file->ours, [&](const NameOfOurs& each) { return is_this(each, parent->id, ours); });
   {
     const nfs3::LINK3args args{file->handle, {parent->handle, ours}};
     bool was_repeated = false;
@@ -106,28 +125,34 @@ Task<Outcome<NamesOfOurs::Way>> NamesOfOurs::keep(Hold parent, Hold file, std::s
     // A name that may be there goes with the last close.
     if (!reply || is_done) note(*file, *parent, ours, who, is_done);
     if (!reply) co_return failed(error_of(reply.error()));
-    if (is_done) co_return Way::kLink;
+    if (is_done) co_return Kept{Way::kLink, ours};
   }
   bool is_answered = false;
   auto renamed = co_await rename(tree_.nodes().find(parent->id), name, ours, who, is_answered);
   // The only name of the file may be ours then: it stays, since nobody has removed the file.
   if (!renamed) co_return failed(renamed.error());
   note(*file, *parent, ours, who, true);
+  forget(*file, parent->id, name);
   NodeTable::drop_name(*file, parent->id, name);
   file->attributes.expire();
-  co_return Way::kRename;
+  co_return Kept{Way::kRename, ours};
 }
 
-Task<void> NamesOfOurs::give_up(Hold parent, Hold file, std::string name, Way way,
+Task<void> NamesOfOurs::give_up(Hold parent, Hold file, std::string name, Kept kept,
                                 bool is_refused) {
-  if (way == Way::kLink) {
-    // Where nobody knows, the last close removes it: the file has its own name as well, or none.
-    if (is_refused) co_await remove(std::move(file));
+  // Where nobody knows, the last close removes a link: the file has its own name as well, or none.
+  if (kept.way == Way::kLink && !is_refused) co_return;
+  const auto noted = std::ranges::find_if(
+      file->ours, [&](const NameOfOurs& each) { return is_this(each, parent->id, kept.ours); });
+  if (noted == file->ours.end()) co_return;
+  NameOfOurs ours = std::move(*noted);
+  file->ours.erase(noted);
+  if (kept.way == Way::kLink) {
+    co_await remove_one(std::move(ours));
     co_return;
   }
-  const NameOfOurs ours = take(*file);
   note_gone(ours.directory);
-  if (!is_refused || ours.name.empty()) co_return;
+  if (!is_refused) co_return;
   // The request may have no time left; the name goes back all the same.
   const Who owner{ours.uid, ours.credential ? &*ours.credential : nullptr};
   bool is_answered = false;
@@ -135,8 +160,15 @@ Task<void> NamesOfOurs::give_up(Hold parent, Hold file, std::string name, Way wa
 }
 
 Task<void> NamesOfOurs::remove(Hold file) {
-  const NameOfOurs ours = take(*file);
-  if (ours.name.empty()) co_return;
+  std::vector<Task<void>> removals;
+  for (NameOfOurs& each : std::exchange(file->ours, {})) {
+    removals.push_back(remove_one(std::move(each)));
+    removals.back().start();
+  }
+  for (Task<void>& each : removals) co_await std::move(each);
+}
+
+Task<void> NamesOfOurs::remove_one(NameOfOurs ours) {
   for (int attempt = 1; !co_await remove_once(ours) && attempt < kAttemptsMax; ++attempt) {
     co_await tree_.turns().pause(kBetweenAttempts);
   }

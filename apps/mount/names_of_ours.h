@@ -3,6 +3,9 @@
 // A server does not know which files are open. A file that a program has open gets a name of ours
 // before its own goes, and loses it behind the last close. That name is removed with the credential
 // of the user who removed the file: the user who closes it last may not have the right to.
+//
+// One such name keeps the bytes. A file gets a second one if the server has not said that it has
+// the first: both go with the last close then.
 #ifndef RPCRDMA_MOUNT_NAMES_OF_OURS_H_
 #define RPCRDMA_MOUNT_NAMES_OF_OURS_H_
 
@@ -10,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "mount/tree.h"
 
@@ -33,13 +37,20 @@ class NamesOfOurs {
   // A file in whose place another one is renamed keeps its name until that has happened: it gets
   // ours beside it, by a link. kRename: the server makes no links there, so it was renamed.
   enum class Way : std::uint8_t { kLink, kRename };
-  Task<Outcome<Way>> keep(Hold parent, Hold file, std::string name, Who who);
+  struct Kept {
+    Way way;
+    std::string ours;
+  };
+  Task<Outcome<Kept>> keep(Hold parent, Hold file, std::string name, Who who);
   // Ends it where the other file has not come. `is_refused`: it certainly has not; a file that was
   // renamed gets its name back then. Else its name may be the other file's, and ours stays for good
   // where it is the only one, since nobody has removed the file.
-  Task<void> give_up(Hold parent, Hold file, std::string name, Way way, bool is_refused);
+  Task<void> give_up(Hold parent, Hold file, std::string name, Kept kept, bool is_refused);
+  // Notes that a name is no longer the file's, in case it is one of ours: a program may rename it,
+  // or give it to another file.
+  void forget(Node& file, NodeId directory, std::string_view name);
 
-  // Removes the name of a file that nobody has open any more.
+  // Removes all such names of a file that nobody has open any more, at the same time.
   Task<void> remove(Hold file);
   // Waits until a directory has no files with such names: as long as they go, and for a moment
   // since the kernel may be about to say that the last one was closed. Returns whether it has none.
@@ -48,13 +59,14 @@ class NamesOfOurs {
   std::uint64_t gone() const noexcept { return gone_; }
 
  private:
-  std::string name_for(const Node& file, const Node& parent);
+  // Returns the name for a file that loses `name`.
+  std::string name_for(const Node& file, const Node& parent, std::string_view name);
   // The file has this name from now on, perhaps.
   static void note(Node& file, Node& parent, const std::string& ours, Who who, bool is_certain);
-  static NameOfOurs take(Node& file) { return std::exchange(file.ours, {}); }
   void note_gone(NodeId directory);
   Task<Outcome<void>> rename(Hold parent, std::string name, std::string new_name, Who who,
                              bool& is_answered);
+  Task<void> remove_one(NameOfOurs ours);
   Task<bool> remove_once(const NameOfOurs& ours);
 
   Tree& tree_;
@@ -80,21 +92,26 @@ class NamesUnderWay {
   const Hold file_;
 };
 
-// As long as it lives, the name of ours of a file that nobody has open goes, if it has one: who
-// removes its directory waits for that.
+// As long as it lives, the names of ours of a file that nobody has open go: who removes their
+// directories waits for that.
 class GoingName {
  public:
-  GoingName(Tree& tree, const Node& file) : directory_(tree.nodes().find(file.ours.directory)) {
-    if (directory_) ++directory_->names_that_go;
+  GoingName(Tree& tree, const Node& file) {
+    for (const NameOfOurs& each : file.ours) {
+      Hold directory = tree.nodes().find(each.directory);
+      if (!directory) continue;  // the table has forgotten it
+      ++directory->names_that_go;
+      directories_.push_back(std::move(directory));
+    }
   }
   ~GoingName() {
-    if (directory_) --directory_->names_that_go;
+    for (const Hold& each : directories_) --each->names_that_go;
   }
   GoingName(const GoingName&) = delete;
   GoingName& operator=(const GoingName&) = delete;
 
  private:
-  const Hold directory_;  // empty: it has none, or the table has forgotten the directory
+  std::vector<Hold> directories_;  // one for each name
 };
 
 }  // namespace mounts

@@ -143,7 +143,7 @@ TEST_F(MadeHere, FileThatWasPutAsideIsThere) {
   const Hold file = create(directory, "f");
   const auto opened = mount_.files->open_made(hold(file), {});
   EXPECT_TRUE(mount_.run(mount_.names->remove(hold(directory), "f", {})));
-  EXPECT_TRUE(has(directory, file->ours.name));
+  EXPECT_TRUE(has(directory, file->ours.at(0).name));
   mount_.run(mount_.files->release(opened.id));
 }
 

@@ -41,7 +41,7 @@ struct NameOfNode {
 
 // A name of ours (names_of_ours.h), and in whose name it is removed.
 struct NameOfOurs {
-  std::string name;         // empty: there is none
+  std::string name;
   bool is_certain = false;  // else the server has not said that the file has it
   NodeId directory{};
   nfs3::nfs_fh3 directory_handle;  // the table may have forgotten the directory by then
@@ -74,9 +74,9 @@ struct Node {
   std::uint32_t opened = 0;                 // by programs; each has a hold
   std::uint32_t cuts_under_way = 0;         // by O_TRUNC, for which writes wait
   std::vector<NameOfNode> names;            // the latest few by which the kernel got it
-  NameOfOurs ours;                          // which the file has until its last close
+  std::vector<NameOfOurs> ours;             // which the file has until its last close
   std::uint32_t names_under_way = 0;        // changes of its names, which that close waits for
-  // Count the files of a directory that have such a name, and those of them whose name goes.
+  // Count the names of ours in a directory, and those of them that go.
   std::uint32_t names_of_ours = 0, names_that_go = 0;
 };
 

@@ -326,11 +326,15 @@ TEST_P(Operations, OpenFileThatLosesAllItsNamesLeavesNoneOfOurs) {
   EXPECT_TRUE(mount.run(mount.names->remove(mount.root(), "a", {})));
   EXPECT_TRUE(mount.run(mount.names->rename(mount.root(), "c", mount.root(), "b", {})));
   EXPECT_EQ(mount.read(file, 0, 10), "kept");
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const auto& each : fs::directory_iterator(served_.folder()))
+      all.push_back(each.path().filename());
+    return all;
+  };
+  EXPECT_THAT(names(), testing::UnorderedElementsAre("b", testing::StartsWith(".nfs")));
   mount.run(mount.files->release(file));
-  std::vector<std::string> left;
-  for (const auto& each : fs::directory_iterator(served_.folder()))
-    left.push_back(each.path().filename());
-  EXPECT_THAT(left, testing::ElementsAre("b"));
+  EXPECT_THAT(names(), testing::ElementsAre("b"));
 }
 
 TEST_P(Operations, RenameOverAnOpenFileLeavesItItsBytes) {
