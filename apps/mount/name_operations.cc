@@ -474,6 +474,8 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   bool is_refused = false;
   auto renamed = co_await rename_once(std::move(from), name, tree_.nodes().find(to->id), new_name,
                                       source->fileid, who, is_refused);
+  // The name may be the other file's, also where nobody knows: it is not removed any more.
+  if (target && !is_same && (renamed || !is_refused)) ours_.forget(*target, to->id, new_name);
   if (!renamed && keeps) {
     co_await ours_.give_up(tree_.nodes().find(to->id), tree_.nodes().find(target->id), new_name,
                            kept_by, is_refused);
@@ -482,6 +484,7 @@ Task<Outcome<void>> NameOperations::rename(Hold from, std::string name, Hold to,
   if (keeps) NodeTable::drop_name(*target, to->id, new_name);
   if (target && !is_same) target->attributes.expire();
   source->attributes.expire();  // its ctime
+  if (!is_same) ours_.forget(*source, from_id, name);
   NodeTable::drop_name(*source, from_id, name);
   tree_.nodes().note_name(*source, to->id, new_name);
   // A later change may have taken it away again.

@@ -168,6 +168,27 @@ TEST_F(NameOfOurs, IsCountedOnceWhenItIsRemovedItself) {
   EXPECT_EQ(remove_directory(), 0);
 }
 
+// A program takes the file back, and removes it again; or gives the name to another file.
+TEST_F(NameOfOurs, IsOursNoMoreWhenAProgramRenamesIt) {
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    EXPECT_TRUE(
+        mount_.run(mount_.names->rename(mount_.look_up("d"), from, mount_.look_up("d"), to, {})));
+  };
+  const FileId file = removed_while_open();
+  rename(fs::directory_iterator(folder())->path().filename(), "taken-back");
+  EXPECT_EQ(directory_->names_of_ours, 0U);
+  EXPECT_TRUE(mount_.run(mount_.names->remove(mount_.look_up("d"), "taken-back", {})));
+  ASSERT_FALSE(fs::is_empty(folder())) << "the file lost its bytes";
+  EXPECT_EQ(directory_->names_of_ours, 1U);
+  const std::string ours = fs::directory_iterator(folder())->path().filename();
+  served_.write_file("d/other", "bytes of the other");
+  rename("other", ours);
+  mount_.run(mount_.files->release(file));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder()), {}), 1);
+  EXPECT_TRUE(fs::exists(folder() / ours)) << "it is the other's";
+  EXPECT_EQ(directory_->names_of_ours, 0U);
+}
+
 TEST_F(NameOfOurs, IsCountedInItsDirectoryUntilItHasGone) {
   const FileId file = removed_while_open();
   EXPECT_EQ(directory_->names_of_ours, 1U);
