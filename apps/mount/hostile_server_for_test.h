@@ -253,9 +253,14 @@ class Liar : public nfs3::NFS_V3_Service {
   }
   void NFSPROC3_COMMIT(rpcrdma::Answer<nfs3::COMMIT3res> answer,
                        nfs3::COMMIT3args /*args*/) override {
+    if (++commits <= silent_commits) return held_commits.push_back(std::move(answer));
     nfs3::COMMIT3res results;
     results.set_resok().verf[0] = static_cast<std::byte>(is_honest ? verifier : ++verifier);
     answer.succeed(results);
+    // As from before a restart, by which the bytes would go again.
+    results.set_resok().verf[0] = static_cast<std::byte>(verifier + 1);
+    for (auto& each : held_commits) each.succeed(results);
+    held_commits.clear();
   }
 
   void set_number(std::uint32_t number) {
@@ -292,6 +297,8 @@ class Liar : public nfs3::NFS_V3_Service {
   std::vector<std::uint32_t> writers;          // the users whose bytes came
   nfs3::nfs_fh3 hanging;                       // no WRITE to this file is answered
   std::vector<rpcrdma::Answer<nfs3::WRITE3res>> held_writes;
+  std::size_t commits = 0, silent_commits = 0;  // the first ones are answered behind the next
+  std::vector<rpcrdma::Answer<nfs3::COMMIT3res>> held_commits;
   unsigned verifier = 0;
   bool is_honest = false;
   std::vector<std::string> renamed, linked, removed;  // new names, and those that went
@@ -327,6 +334,7 @@ class Lied : public testing::Test {
     // Calls without an answer would keep the server.
     liar_.silent.clear();
     liar_.held_writes.clear();
+    liar_.held_commits.clear();
     liar_.held_answer.reset();
     liar_.held_link.reset();
     liar_.held_attributes.reset();

@@ -1,0 +1,86 @@
+// A server that does not answer in time: calls go again while it shows that it goes on, and fail
+// where it does not.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "mount/hostile_server_for_test.h"
+
+namespace mounts {
+namespace {
+
+class SlowCommit : public Lied {
+ protected:
+  static constexpr auto kPatience = std::chrono::seconds(2);
+
+  void SetUp() override {
+    Lied::SetUp();
+    mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, kPatience);
+    liar_.is_honest = true;
+    node_ = mount_->look_up("name");
+    file_ = mount_->open("name", O_WRONLY).id;
+    EXPECT_EQ(mount_->write(file_, 0, "some bytes"), 0);
+    liar_.silent_commits = 1;
+  }
+  void TearDown() override {
+    mount_->run(mount_->files->release(file_));
+    node_ = {};
+    Lied::TearDown();
+  }
+  // Begins a flush, up to the COMMIT that has no answer.
+  void begin_flush() {
+    mount_->turns.begin([](auto flushing, std::optional<int>& error) -> Task<void> {
+      const auto done = co_await std::move(flushing);
+      error = done ? 0 : done.error();
+    }(mount_->files->flush(file_), flushed_));
+    while (liar_.commits == 0) mount_->progress();
+  }
+  int end_of_flush() {
+    while (!flushed_) mount_->run(pause());
+    return *flushed_;
+  }
+  Task<void> pause() { co_await mount_->turns.pause(std::chrono::milliseconds(1)); }
+
+  Hold node_;
+  FileOperations::FileId file_{};
+  std::optional<int> flushed_;
+};
+
+TEST_F(SlowCommit, GoesAgainWhileTheServerTakesBytesOfTheFile) {
+  begin_flush();
+  const Time before = node_->last_written;
+  EXPECT_EQ(mount_->write(file_, 1U << 20U, "further bytes"), 0);
+  while (node_->last_written == before) mount_->run(pause());
+  EXPECT_EQ(end_of_flush(), 0);
+  EXPECT_GE(liar_.commits, 2U);
+  EXPECT_TRUE(mount_->run(mount_->files->flush(file_)));
+  EXPECT_EQ(liar_.writers.size(), 2U) << "an answer that comes late is of no call any more";
+}
+
+TEST_F(SlowCommit, GoesAgainWhileTheServerTakesBytesThatWereBeforeItInTheLine) {
+  liar_.found = handle_of(8);
+  liar_.found_attributes.fileid = 8;
+  const auto other = mount_->open("other", O_WRONLY).id;
+  begin_flush();
+  const Time before = mount_->files->writes().last_taken();
+  EXPECT_EQ(mount_->write(other, 0, "bytes"), 0);
+  while (mount_->files->writes().last_taken() == before) mount_->run(pause());
+  EXPECT_EQ(end_of_flush(), 0);
+  EXPECT_EQ(liar_.commits, 2U);
+  mount_->run(mount_->files->release(other));
+}
+
+TEST_F(SlowCommit, FailsInItsTimeWhereTheServerTakesNothing) {
+  begin_flush();
+  const Time begun = Clock::now();
+  EXPECT_EQ(end_of_flush(), ETIMEDOUT);
+  EXPECT_LT(Clock::now() - begun, 2 * kPatience);
+  EXPECT_EQ(liar_.commits, 1U);
+}
+
+}  // namespace
+}  // namespace mounts
