@@ -207,7 +207,9 @@ struct ClientOptions {
   bool ends_silent_connections = true;
   Authentication auth;  // who the calls come from; by default nobody says
   ReconnectOptions reconnect;
-  std::size_t memory_max = 256U << 20U;  // message and Reply chunk buffers of the library, bytes
+  // Message and Reply chunk buffers of the library, bytes. Over TCP one reply more, when calls have
+  // all of it.
+  std::size_t memory_max = 256U << 20U;
   // Gets the counters of all connections that the client has had, for statistics, when the Client
   // goes. Must neither throw nor use the client.
   std::function<void(const TransferCounters& counters)> on_end;

@@ -330,8 +330,6 @@ bool Simulation::may_have_to_wait(std::size_t client) const {
   const ClientActor& actor = *clients_[client];
   const ServerActor& server = *servers_[actor.server];
   if (!actor.kept.empty() || may_reconnect(actor) || actor.is_misled) return true;
-  // Calls may take all the memory that a reply needs, which has none of its own beforehand.
-  if (actor.by_stream && is_tiny(actor.options)) return true;
   const bool others_hold = server.service->held() > 0 || hostile_peer_is_there();
   if (others_hold && is_tiny(server.options)) return true;
   return std::ranges::any_of(records_, [&](const auto& record) {

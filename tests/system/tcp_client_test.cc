@@ -411,6 +411,26 @@ TEST_F(TcpClientTest, MemoryOfAReplyWakesTheNextOne) {
   ASSERT_TRUE(run_until([&] { return held.size() == 1; }));
 }
 
+// Over RDMA a call reserves the memory of its reply; over TCP the calls may have taken all.
+TEST_F(TcpClientTest, ReplyHasMemoryWhenCallsHaveTakenAll) {
+  ClientOptions options;
+  options.memory_max = 1U << 20U;
+  connect(options);
+  const Procedure procedure{TestService::kProgram, TestService::kVersion, 1};
+  std::vector<Call> unused;
+  start();
+  for (;;) {
+    auto call = client_->prepare(procedure, 100'000);
+    if (!call) break;
+    unused.push_back(std::move(*call));
+  }
+  ASSERT_FALSE(unused.empty());
+  const Message padding(400'000);
+  ASSERT_TRUE(peer_->send(record(join({answer(next_xid(), 7), padding}))));
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  EXPECT_EQ(results_, std::vector<std::uint32_t>{7});
+}
+
 TEST(TcpConnect, SilenceIsATimeOut) {
   // A socket whose queue is full answers no more attempts.
   const int full = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -14,7 +14,7 @@
 #include "posix/reactor.h"
 #include "rpc/call/call_flow.h"
 #include "rpc/call/carrier.h"
-#include "rpc/pool_memory.h"
+#include "rpc/call/reply_memory.h"
 #include "rpcrdma/counters.h"
 #include "tcp/connection.h"
 
@@ -92,7 +92,7 @@ class TcpCarrier final : public Carrier {
 
   posix::Reactor& reactor_;
   CallFlow& flow_;
-  PoolMemory memory_;
+  ReplyMemory memory_;
   std::string peer_;
   std::vector<Sent> sent_;                       // by slot
   std::unique_ptr<tcp::Connection> connection_;  // goes before the memory that it was lent
