@@ -3,6 +3,7 @@
 #define RPCRDMA_BASE_DEADLINE_H_
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "rpcrdma/types.h"
@@ -36,6 +37,19 @@ class Deadline {
   static constexpr Instant kNever = Instant::max();
   Instant when_ = kNever;
 };
+
+// How much later than its end a time is looked at, at most. Later, this side was away.
+inline constexpr std::chrono::milliseconds kPunctual{100};
+
+// Returns whether a peer has let its time pass. Where this side was away at the end, what the peer
+// has done meanwhile is still to be looked at: the time is a little longer then.
+inline bool has_peer_let_pass(Deadline& deadline, Instant now) noexcept {
+  constexpr std::chrono::seconds kGrace{1};
+  if (!deadline.is_over(now)) return false;
+  if (now - *deadline <= kPunctual) return true;
+  deadline = now + kGrace;
+  return false;
+}
 
 }  // namespace rpcrdma
 

@@ -37,16 +37,11 @@ class DrainWatch {
   }
   // The peer is gone: what is under way is only waited for.
   void stop() noexcept { deadline_.reset(); }
-  // Returns once that the time is over. It is a little longer where this side was away at its end,
-  // since what the peer took meanwhile is still to be looked at.
+  // Returns once that the time is over.
   bool is_late(Instant now) noexcept {
-    constexpr std::chrono::milliseconds kPunctual{100};
-    constexpr std::chrono::seconds kGrace{1};
-    if (!deadline_.is_over(now)) return false;
-    const bool was_away = now - *deadline_ > kPunctual;
+    if (!has_peer_let_pass(deadline_, now)) return false;
     deadline_.reset();
-    if (was_away) deadline_ = now + kGrace;
-    return !was_away;
+    return true;
   }
   Deadline deadline() const noexcept { return deadline_; }
 

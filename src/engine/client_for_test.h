@@ -16,12 +16,13 @@ class Client : public testing::Test {
  protected:
   explicit Client(const Options& options = small()) : client(Role::kClient, options) {}
 
-  Expected<CallId, StartError> start_null(std::uint32_t xid) {
+  Expected<CallId, StartError> start_null(std::uint32_t xid,
+                                          std::chrono::nanoseconds timeout = kTimeout) {
     const Fragment run{Lease{1}, 40, 0, 0};
     Outgoing call;
     call.stream = {&run, 1};
     call.reply_size_max = 100;
-    auto id = client.engine.requester().start_call(client.now, Xid{xid}, call, kTimeout);
+    auto id = client.engine.requester().start_call(client.now, Xid{xid}, call, timeout);
     client.drain();
     return id;
   }

@@ -509,6 +509,16 @@ TEST(PeerWatch, EachCompletionGivesThePeerItsTimeAnew) {
   EXPECT_FALSE(watch.deadline()) << "nothing is under way";
 }
 
+TEST(PeerWatch, PeerHasALittleMoreTimeWhenThisSideWasAway) {
+  using std::chrono::seconds;
+  PeerWatch watch(seconds(10));
+  const Instant start{seconds(100)};
+  watch.posted(start);
+  EXPECT_FALSE(watch.expired(start + seconds(30))) << "what it has done is still to be looked at";
+  EXPECT_EQ(watch.deadline(), start + seconds(31));
+  EXPECT_TRUE(watch.expired(start + seconds(31)));
+}
+
 TEST(PeerWatch, WaitsForNothingWhenTheConnectionHasEnded) {
   PeerWatch watch(std::chrono::seconds(10));
   watch.posted(Instant{});

@@ -25,7 +25,7 @@ class PeerWatch {
   }
   // True once: the time is over.
   bool expired(Instant now) noexcept {
-    if (!deadline_.is_over(now)) return false;
+    if (!has_peer_let_pass(deadline_, now)) return false;
     deadline_.reset();
     return true;
   }

@@ -91,11 +91,7 @@ bool Pulls::is_late(Instant now) noexcept {
   for (AnsweredCall& call : slots_) {
     if (call.state != CallState::kPulling || !call.chunked->claim.deadline) continue;
     Deadline& deadline = call.chunked->claim.deadline;
-    // This side may have been away, with what the peer has served meanwhile still to be looked at.
-    constexpr std::chrono::milliseconds kPunctual{100};
-    constexpr std::chrono::seconds kGrace{1};
-    if (deadline.is_over(now) && now - *deadline <= kPunctual) return true;
-    if (deadline.is_over(now)) deadline = now + kGrace;
+    if (has_peer_let_pass(deadline, now)) return true;
     window_.note(*deadline);
   }
   return false;

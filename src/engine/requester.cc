@@ -184,7 +184,9 @@ void Requester::handle_timeout(Instant now) {
 // the connection ends when the time-out shows that it is of no use any more (ADR 17).
 void Requester::time_out(Slot& slot) {
   ++shared_.counters.timed_out;
+  // This side may have been away, and what has come meanwhile is not all taken.
   const bool is_silent = options_.ends_silent_connections && slot.spent && slot.send_asked &&
+                         now_ - slot.deadline <= kPunctual &&
                          slot.arrivals_before == shared_.arrivals();
   fail(slot, CallError::kTimedOut);
   shared_.option_credits.stop_reserving();
@@ -193,8 +195,7 @@ void Requester::time_out(Slot& slot) {
   // With fewer slots than credits, no call can be started any more.
   const bool is_stuck = gate_.is_stuck(given_up) || given_up == slots_.size();
   if (!is_silent && !is_stuck) return;
-  shared_.given_up = is_silent ? GivenUp::kSilent : GivenUp::kNoCredits;
-  shared_.disconnect = true;
+  shared_.give_up(is_silent ? GivenUp::kSilent : GivenUp::kNoCredits);
 }
 
 void Requester::handle_disconnected() {

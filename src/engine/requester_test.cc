@@ -663,6 +663,34 @@ TEST_F(Client, SilenceSinceACallThatTimesOutEndsTheConnection) {
   EXPECT_EQ(client.engine.given_up(), GivenUp::kSilent);
 }
 
+// Messages that came while this side was away are not all taken when the time is over.
+TEST_F(Client, SilenceOfAPeerIsNotJudgedWhenThisSideWasAway) {
+  grant(4);
+  ASSERT_TRUE(start_null(1));
+  sent();
+  client.now += kTimeout + std::chrono::seconds(5);
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_EQ(client.take_event<CallFailed>()->error, CallError::kTimedOut);
+  EXPECT_FALSE(client.take_action<Disconnect>());
+}
+
+// Memory that cannot be made safe is the reason, though another call shows silence as well.
+TEST_F(Client, ReportsTheFirstReasonToGiveUp) {
+  grant(4);
+  start_with_chunks(1);
+  client.expose_all();
+  sent();
+  answer(1, 4, {}, wire::v1::ErrChunk{}, 0);
+  ASSERT_TRUE(start_null(2, Options{}.fence_timeout));
+  sent();
+  client.now += Options{}.fence_timeout;
+  client.engine.handle_timeout(client.now);
+  client.drain();
+  EXPECT_TRUE(client.take_action<Disconnect>());
+  EXPECT_EQ(client.engine.given_up(), GivenUp::kUnfenced);
+}
+
 class PatientClient : public Client {
  protected:
   static Options patient() {

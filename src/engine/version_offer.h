@@ -58,8 +58,7 @@ class VersionOffer {
   }
   void give_up(GivenUp why) noexcept {
     deadline_.reset();
-    shared_.given_up = why;
-    shared_.disconnect = true;
+    shared_.give_up(why);
   }
 
   const Versions versions_;

@@ -11,6 +11,14 @@ namespace {
 // Ids of Receives stay below 2^56; the engine's WorkIds have a kind above it.
 constexpr std::uint64_t kReceiveIdEnd = std::uint64_t{1} << 56U;
 
+// Returns whether a time was over.
+bool time_out(engine::Connection& engine, Instant now) {
+  const auto timeout = engine.poll_timeout();
+  if (!timeout || *timeout > now) return false;
+  engine.handle_timeout(now);
+  return true;
+}
+
 }  // namespace
 
 Expected<std::unique_ptr<Connection>, rdma::Error> Connection::create(
@@ -94,15 +102,17 @@ rdma::Error Connection::cause() const noexcept {
 }
 
 Connection::Moved Connection::pump(Instant now) {
-  bool moved = false;
+  bool moved = false, is_timed = false;
   engine_.handle_time(now);
-  if (const auto timeout = engine_.poll_timeout(); timeout && *timeout <= now) {
-    engine_.handle_timeout(now);
-    moved = true;
-  }
   bool again = true;
   for (int step = 0; again && step < kStepsMax; ++step) {
     again = take_completions(now);
+    // Time-outs are judged behind all that is here: it has come in time, however late this side
+    // looks at it. A peer that goes on sending puts none off.
+    if (!is_timed && (!again || step == kStepsMax - 1)) {
+      is_timed = true;
+      moved = time_out(engine_, now) || moved;
+    }
     again = take_link_event() || again;
     again = post_work() || again;
     moved = moved || again;

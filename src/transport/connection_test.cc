@@ -158,6 +158,25 @@ TEST_F(ConnectionTest, BatchThatDoesNotFitTheQueueIsPostedAsFarAsItGoes) {
   }
 }
 
+// This side was away when the time of the call ended, and for long after.
+TEST_F(ConnectionTest, ReplyThatIsHereWhenTheTimeOfItsCallIsOverIsTaken) {
+  start_call(0);
+  complete(queue_pair_->posted[0]);
+  ASSERT_FALSE(queue_pair_->receives.empty());
+  const auto receive = queue_pair_->receives.front();
+  const MutableBytes arena =
+      queue_pair_->regions.at(static_cast<std::uint32_t>(receive.buffers.region));
+  xdr::Writer writer(arena.subspan(receive.number * receive.buffers.stride, 52));
+  for (const std::uint32_t word : {1U, 1U, 4U, 0U, 0U, 0U, 0U, 1U, 1U, 0U, 0U, 0U, 0U})
+    writer.u32(word);
+  queue_pair_->completions.push_back({receive.number, rdma::Status::kOk, 52});
+  connection_->pump(Instant{} + std::chrono::seconds(65));
+  const auto* const event = connection_->engine().event();
+  ASSERT_NE(event, nullptr);
+  EXPECT_TRUE(std::holds_alternative<engine::ReplyReady>(*event));
+  EXPECT_EQ(connection_->engine().counters().timed_out, 0U);
+}
+
 // A server's connection, whose Receives come and go with Calls.
 class ReceiveSizes : public testing::Test {
  protected:
