@@ -52,8 +52,8 @@ int error_of(nfs3::nfsstat3 status) noexcept {
       return EREMOTE;
     case nfsstat3::NFS3ERR_NOTSUPP:
       return EOPNOTSUPP;
-    case nfsstat3::NFS3ERR_JUKEBOX:
-      return EAGAIN;
+    case nfsstat3::NFS3ERR_JUKEBOX:  // all the time that the call had
+      return ETIMEDOUT;
     case nfsstat3::NFS3ERR_IO:
     case nfsstat3::NFS3ERR_NOT_SYNC:
     case nfsstat3::NFS3ERR_BAD_COOKIE:

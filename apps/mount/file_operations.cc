@@ -217,18 +217,18 @@ void FileOperations::read_ahead(FileId id, OpenFile& file) {
   }
 }
 
-int FileOperations::give_blocks(OpenFile& file, std::uint64_t offset, std::size_t size,
-                                ReadSink& sink) {
+FileOperations::Given FileOperations::give_blocks(OpenFile& file, std::uint64_t offset,
+                                                  std::size_t size, ReadSink& sink, int& error) {
   std::vector<rpcrdma::Bytes> pieces;
   std::uint64_t at = offset;
   for (const std::uint64_t end = offset + size; at < end;) {
     ReadAhead::Block* const block = file.ahead.find(at);
-    if (block == nullptr) return ENOENT;
-    if (block->state == ReadAhead::Block::State::kUnderWay) return EAGAIN;
+    if (block == nullptr) return Given::kMissing;
+    if (block->state == ReadAhead::Block::State::kUnderWay) return Given::kWait;
     if (block->state == ReadAhead::Block::State::kFailed) {
-      const int error = block->error;
+      error = block->error;
       file.ahead.drop_failed(*block);
-      return error;
+      return Given::kFailed;
     }
     const std::size_t begin = static_cast<std::size_t>(at - block->offset);
     if (begin >= block->count) break;
@@ -243,7 +243,7 @@ int FileOperations::give_blocks(OpenFile& file, std::uint64_t offset, std::size_
   sink.give(pieces);
   tree_.statistics().bytes_read += at - offset;
   file.ahead.note_used(offset, at);
-  return 0;
+  return Given::kAll;
 }
 
 Task<Outcome<void>> FileOperations::read(FileId id, std::uint64_t offset, std::size_t size,
@@ -261,13 +261,14 @@ Task<Outcome<void>> FileOperations::read(FileId id, std::uint64_t offset, std::s
       break;
     }
     read_ahead(id, *file);
-    const int error = give_blocks(*file, offset, size, sink);
-    if (error == 0) {
+    int error = 0;
+    const Given given = give_blocks(*file, offset, size, sink, error);
+    if (given == Given::kAll) {
       read_ahead(id, *file);
       co_return Outcome<void>();
     }
-    if (error == ENOENT) break;  // no buffer was free, or something has changed
-    if (error != EAGAIN) co_return failed(error);
+    if (given == Given::kMissing) break;  // no buffer was free, or something has changed
+    if (given == Given::kFailed) co_return failed(error);
     co_await node->news;
   }
   const auto credential = file->credential;

@@ -89,8 +89,10 @@ class FileOperations {
   Task<ReadResult> read_whole(Hold node, std::uint64_t offset, rpcrdma::MutableBytes into, Who who);
   Task<Outcome<void>> read_alone(Hold node, std::uint64_t offset, std::size_t size, Who who,
                                  ReadSink& sink);
-  // Gives what blocks have. Returns errno's value; EAGAIN if some have to be waited for.
-  int give_blocks(OpenFile& file, std::uint64_t offset, std::size_t size, ReadSink& sink);
+  // Gives what blocks have. kMissing: not all bytes are in one, so that they are read alone.
+  enum class Given : std::uint8_t { kAll, kWait, kMissing, kFailed };
+  Given give_blocks(OpenFile& file, std::uint64_t offset, std::size_t size, ReadSink& sink,
+                    int& error);
 
   Tree& tree_;
   NameOperations& names_;
