@@ -63,7 +63,13 @@ void FileWrites::begin_writes(Node& node) {
                                 data};
     tree_.turns().begin(write_piece(tree_.nodes().find(node.id), *piece, args, deadline));
   }
-  if (has_failed) node.news.notify(tree_.turns());
+  if (has_failed) settle(node);
+}
+
+// The caller holds the node.
+void FileWrites::settle(Node& node) {
+  if (node.writes->is_clean()) dirty_.erase(node.id);
+  node.news.notify(tree_.turns());
 }
 
 Task<void> FileWrites::write_piece(Hold node, WriteBehind::Piece& piece, nfs3::WRITE3args args,
@@ -133,11 +139,9 @@ Task<void> FileWrites::commit(Hold node) {
   after_news(*node);
 }
 
-// The caller holds the node.
 void FileWrites::after_news(Node& node) {
   begin_writes(node);
-  if (node.writes->is_clean()) dirty_.erase(node.id);
-  node.news.notify(tree_.turns());
+  settle(node);
   make_room_if_short();
 }
 
@@ -183,9 +187,10 @@ Task<Outcome<void>> FileWrites::flush(Hold node) {
 
 Task<void> FileWrites::flush_all() {
   while (!dirty_.empty()) {
-    Hold node = tree_.nodes().find(dirty_.begin()->first);
-    auto flushed = co_await flush(std::move(node));
+    const Hold node = tree_.nodes().find(dirty_.begin()->first);
+    auto flushed = co_await flush(tree_.nodes().find(node->id));
     if (!flushed) has_lost_bytes_ = true;
+    settle(*node);
   }
 }
 

@@ -74,6 +74,7 @@ class FileWrites {
                          Time deadline);
   Task<void> commit(Hold node);
   bool goes_again(const Node& node, int error, Time called, Time since) const noexcept;
+  void settle(Node& node);
   void after_news(Node& node);
   void make_room_if_short();
 

@@ -81,6 +81,10 @@ class Liar : public nfs3::NFS_V3_Service {
     if (held_attributes) held_attributes->first.succeed(held_attributes->second);
     held_attributes.reset();
     answer_held_lookup();
+    nfs3::SETATTR3res changed;
+    changed.set_resfail(nfs3::nfsstat3::NFS3ERR_NOT_SYNC);
+    for (auto& each : held_changes) each.succeed(changed);
+    held_changes.clear();
   }
   void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer, nfs3::LOOKUP3args args) override {
     if (!known_name.empty() && args.what.name == known_name) {
@@ -134,6 +138,7 @@ class Liar : public nfs3::NFS_V3_Service {
                         nfs3::SETATTR3args args) override {
     const nfs3::nfstime3* const guard = args.guard.obj_ctime();
     guards.push_back(guard != nullptr ? guard->seconds : UINT32_MAX);
+    if (holds_changes) return held_changes.push_back(std::move(answer));
     nfs3::SETATTR3res results;
     if (guards.back() != changed_at) {
       results.set_resfail(nfs3::nfsstat3::NFS3ERR_NOT_SYNC);
@@ -216,6 +221,10 @@ class Liar : public nfs3::NFS_V3_Service {
   }
   void NFSPROC3_READ(rpcrdma::Answer<nfs3::READ3res> answer, nfs3::READ3args args) override {
     nfs3::READ3res results;
+    if (is_busy) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_JUKEBOX);
+      return answer.succeed(results);
+    }
     if (content) {
       read_from.push_back(args.offset);
       const auto begin =
@@ -286,9 +295,12 @@ class Liar : public nfs3::NFS_V3_Service {
   nfs3::fattr3 directory_after = attributes_of(ftype3::NF3DIR, 1);  // as MKDIR and RMDIR show it
   std::uint32_t changed_at = 0;       // seconds of the ctime of the file
   std::vector<std::uint32_t> guards;  // that SETATTR came with
+  bool holds_changes = false;         // SETATTR is refused behind the next GETATTR
+  std::vector<rpcrdma::Answer<nfs3::SETATTR3res>> held_changes;
   nfs3::nfs_fh3 found = handle_of(7);
   nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);
   std::string target, bytes;
+  bool is_busy = false;                  // READ is to be tried again later
   std::optional<std::string> content;    // of all files, in place of bytes that READ always has
   std::vector<std::uint64_t> read_from;  // offsets in it
   std::function<void(nfs3::cookie3, nfs3::READDIRPLUS3resok&)> list;
@@ -335,6 +347,7 @@ class Lied : public testing::Test {
     liar_.silent.clear();
     liar_.held_writes.clear();
     liar_.held_commits.clear();
+    liar_.held_changes.clear();
     liar_.held_answer.reset();
     liar_.held_link.reset();
     liar_.held_attributes.reset();

@@ -82,5 +82,71 @@ TEST_F(SlowCommit, FailsInItsTimeWhereTheServerTakesNothing) {
   EXPECT_EQ(liar_.commits, 1U);
 }
 
+class SlowServer : public Lied {
+ protected:
+  static constexpr std::chrono::milliseconds kPatience{1000};
+
+  void SetUp() override {
+    Lied::SetUp();
+    mount_ = std::make_unique<MountForTest>(url(), TreeOptions(), 128, kPatience);
+    liar_.is_honest = true;
+  }
+  // Goes on until the condition holds. Returns false if it does not in ten times the patience.
+  template <class Condition>
+  bool goes_on_until(Condition condition) {
+    const Time end = Clock::now() + 10 * kPatience;
+    while (!condition() && Clock::now() < end) mount_->progress();
+    return condition();
+  }
+};
+
+// Bytes for a file that is being cut wait for that, and may have had their time by then.
+TEST_F(SlowServer, BytesThatWereHeldBackForTooLongAreNotWaitedForAtTheEnd) {
+  const Hold node = mount_->look_up("name");
+  const auto file = mount_->open("name", O_WRONLY).id;
+  liar_.attributes = [](const nfs3::nfs_fh3& of) {
+    return of.data == handle_of(7).data ? attributes_of(ftype3::NF3REG, 7)
+                                        : attributes_of(ftype3::NF3DIR, 1);
+  };
+  liar_.holds_changes = true;
+  bool is_over = false;
+  mount_->turns.begin([](auto opening, bool& ends) -> Task<void> {
+    EXPECT_FALSE(co_await std::move(opening));
+    ends = true;
+  }(mount_->files->open(mount_->tree->nodes().find(node->id), O_WRONLY | O_TRUNC, {}), is_over));
+  ASSERT_TRUE(goes_on_until([&] { return node->cuts_under_way > 0; }));
+  const Time begun = Clock::now();
+  mount_->turns.begin([](MountForTest& mount, auto to) -> Task<void> {
+    Buffer buffer = mount.tree->buffers().take();
+    EXPECT_TRUE(co_await mount.files->write(to, 0, buffer, 0, 10));
+  }(*mount_, file));
+  EXPECT_TRUE(goes_on_until([&] { return Clock::now() > begun + kPatience / 2; }));
+  // Behind this call the cut is refused, and begins once more.
+  mount_->turns.begin([](MountForTest& mount) -> Task<void> {
+    EXPECT_TRUE(co_await mount.tree->ask_attributes(*mount.root(), {}));
+  }(*mount_));
+  EXPECT_TRUE(goes_on_until([&] { return is_over; }));
+  EXPECT_GT(Clock::now(), begun + kPatience * 5 / 4);
+  EXPECT_EQ(liar_.guards.size(), 2U);
+  EXPECT_EQ(mount_->files->writes().dirty_count(), 0U);
+  mount_->run(mount_->files->release(file));
+}
+
+// As a server does that fetches the file from a tape.
+TEST_F(SlowServer, ReadOfAFileThatIsBusyForTooLongEnds) {
+  liar_.found_attributes.size = 1U << 20U;
+  const auto opened = mount_->open("name");
+  liar_.is_busy = true;
+  std::optional<int> error;
+  BytesForTest sink;
+  mount_->turns.begin([](auto reading, std::optional<int>& ended) -> Task<void> {
+    const auto done = co_await std::move(reading);
+    ended = done ? 0 : done.error();
+  }(mount_->files->read(opened.id, 0, 100'000, sink), error));
+  ASSERT_TRUE(goes_on_until([&] { return error.has_value(); }));
+  EXPECT_EQ(*error, ETIMEDOUT) << "nobody waits for a file that is there";
+  mount_->run(mount_->files->release(opened.id));
+}
+
 }  // namespace
 }  // namespace mounts
