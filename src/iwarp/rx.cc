@@ -314,8 +314,8 @@ bool Rx::parse_trailer() {
     fail(Fault::kTaggedInvalidStag);
     return false;
   }
+  commit();  // it may fail, and names this header then
   mode_ = Mode::kHeader;
-  commit();
   return true;
 }
 

@@ -308,6 +308,34 @@ TEST(StreamHostile, InvalidationOfWhatIsBeingReadEndsTheStream) {
   victim.expect(Fault::kOperationCannotInvalidate);
 }
 
+// A large message takes its time, in which a Read of the memory begins; more has come behind it.
+TEST(StreamHostile, LateInvalidationOfWhatIsBeingReadIsNamedInTheTerminate) {
+  Victim victim;
+  receive(victim.stream, fpdu(send_header(1), Buffer(4)));
+  ASSERT_TRUE(one(victim.stream));
+  Buffer inbox(20'000);
+  ASSERT_TRUE(post_receive(victim.stream, 78, inbox));
+  Buffer source(50'000);
+  const RemoteMemory at = exposed_source(victim.stream, source);
+  receive(victim.stream, read_request_fpdu(1, {SteeringTag{1}, 0, 50'000, at.tag, at.address}));
+  Header header = invalidating(at.tag);
+  header.sequence = 2;
+  const Buffer message = fpdu(header, Buffer(12'000));
+  receive(victim.stream, Bytes(message).first(10'000));
+  std::array<Bytes, 128> room;
+  ASSERT_GT(victim.stream.transmit(room), 0U);
+  Buffer rest(message.begin() + 10'000, message.end());
+  const Buffer next = fpdu(send_header(3), Buffer(4));
+  rest.insert(rest.end(), next.begin(), next.end());
+  receive(victim.stream, rest);
+  const Buffer wire = sent_by(victim.stream);
+  const std::size_t terminate = wire.size() - fpdu_size(kUntaggedSize + 4 + 2 + kUntaggedSize);
+  ASSERT_EQ(decode_header(Bytes(wire).subspan(terminate)).opcode, Opcode::kTerminate);
+  const Bytes named = Bytes(wire).subspan(terminate + kLengthSize + kUntaggedSize + 4 + 2);
+  EXPECT_TRUE(std::ranges::equal(named.first(kUntaggedSize),
+                                 Bytes(message).subspan(kLengthSize, kUntaggedSize)));
+}
+
 TEST(StreamHostile, SecondTerminateIsNotAnswered) {
   Victim victim;
   receive(victim.stream, hex("0000 4143"));
