@@ -24,8 +24,9 @@ std::optional<User> find_user(const std::string& name) {
   constexpr int kGroupsMax = 1 << 16;
   std::vector<gid_t> groups(32);
   int count = static_cast<int>(groups.size());
-  while (::getgrouplist(name.c_str(), entry.pw_gid, groups.data(), &count) < 0 &&
-         count < kGroupsMax) {
+  while (::getgrouplist(name.c_str(), entry.pw_gid, groups.data(), &count) < 0) {
+    // Groups that nobody has named would be those of root.
+    if (count >= kGroupsMax) return std::nullopt;
     groups.resize(static_cast<std::size_t>(count) * 2);
     count = static_cast<int>(groups.size());
   }
