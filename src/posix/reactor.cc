@@ -91,6 +91,18 @@ std::size_t Reactor::fetch(int timeout) {
 
 void Reactor::dispatch() {
   if (ready_begin_ == ready_end_) fetch(0);
+  bool may_have_more = ready_end_ == ready_.size();
+  handle_ready();
+  // A time is over behind all that has come before. Other users of the thread have their turn, too.
+  constexpr int kBatchesMax = 16;
+  for (int left = kBatchesMax; may_have_more && left > 0 && is_deadline_over(); --left) {
+    may_have_more = fetch(0) == ready_.size();
+    handle_ready();
+  }
+  dispatch_deadlines();
+}
+
+void Reactor::handle_ready() {
   while (ready_begin_ < ready_end_) {
     const epoll_event entry = ready_[ready_begin_++];
     if (entry.data.ptr == &timer_mark) {
@@ -103,7 +115,10 @@ void Reactor::dispatch() {
       static_cast<Watched*>(entry.data.ptr)->handle_ready(entry.events);
     }
   }
-  dispatch_deadlines();
+}
+
+bool Reactor::is_deadline_over() const noexcept {
+  return !deadlines_.empty() && deadlines_.begin()->first <= now();
 }
 
 void Reactor::dispatch_deadlines() {

@@ -60,7 +60,7 @@ class Reactor {
   void set_deadline(Watched& watched, Deadline when);
 
   static Instant now() noexcept;
-  // Calls the handlers of what is ready and of deadlines that have come.
+  // Calls the handlers of what is ready, and then of deadlines that have come.
   void dispatch();
   void dispatch_deadlines();
   // Waits until something is ready; dispatch() then begins with that.
@@ -83,6 +83,8 @@ class Reactor {
   void drain(int fd);
   void forget(Watched& watched);
   std::size_t fetch(int timeout);
+  void handle_ready();
+  bool is_deadline_over() const noexcept;
 
   Fd epoll_, timer_, event_;
   std::array<epoll_event, 64> ready_{};

@@ -42,7 +42,9 @@ Error error_of(iwarp::SetupError setup) {
 Error error_of(const iwarp::Cause& cause) {
   using By = iwarp::Cause::By;
   const bool rules = cause.by == By::kOurCheck || cause.by == By::kTerminate;
-  return {rules ? Errc::kProtocol : Errc::kClosed, 0, cause.text};
+  // Whoever closes in order has nothing left to send.
+  const bool is_cut = cause.by == By::kPeerClosed && cause.fault != iwarp::Fault::kNone;
+  return {rules ? Errc::kProtocol : Errc::kClosed, is_cut ? EPROTO : 0, cause.text};
 }
 
 }  // namespace
@@ -179,7 +181,8 @@ void QueuePair::continue_setup() {
   for (;;) {
     if (const Bytes output = setup_->output(); !output.empty()) {
       const IoResult result = socket_.send({&output, 1});
-      if (result.kind == IoResult::Kind::kWouldBlock) return expect_writable(true);
+      // Bytes that the peer sends behind its frame are not read yet, and would wake us all the time.
+      if (result.kind == IoResult::Kind::kWouldBlock) return watch_for(EPOLLOUT);
       if (result.kind == IoResult::Kind::kError) {
         return end({Errc::kRefused, result.error, "MPA set-up"});
       }
@@ -234,7 +237,7 @@ Expected<void, Error> QueuePair::post(std::span<work::Request> batch) {
   if (!takes_work()) return Unexpected<Error>(Error{Errc::kClosed, 0, "post"});
   // Copies only while the socket takes what it is given, so that little can be left at the end.
   const bool is_open = state_ == State::kOpen;
-  const bool may_copy = is_open && !writable_wanted_ && !waits_to_send_;
+  const bool may_copy = is_open && !waits_for_room() && !waits_to_send_;
   if (auto posted = posting_.post(batch, is_open, may_copy); !posted) return posted;
   transmit();
   note_completions();
@@ -293,7 +296,7 @@ void QueuePair::receive() {
 void QueuePair::transmit() {
   const std::span<Bytes> room(send_room_);
   if (std::exchange(turn_, shard_.turn) != shard_.turn) sent_in_turn_ = 0;
-  while (state_ == State::kOpen && !writable_wanted_ && !waits_to_send_) {
+  while (state_ == State::kOpen && !waits_for_room() && !waits_to_send_) {
     if (uses_turns_) stream_.set_turn(shard_.turn_size.bytes());
     posting_.split_reads();
     const std::size_t count = stream_.transmit(room);
@@ -344,9 +347,12 @@ void QueuePair::send_more() {
 }
 
 void QueuePair::expect_writable(bool wanted) {
-  if (writable_wanted_ == wanted) return;
-  writable_wanted_ = wanted;
-  const std::uint32_t events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  watch_for(wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void QueuePair::watch_for(std::uint32_t events) {
+  if (watched_for_ == events) return;
+  watched_for_ = events;
   const bool known = shard_.reactor->rewatch(socket_.fd(), events, *this, *this);
   RPCRDMA_ASSERT(known, "a socket that the reactor does not know");
 }

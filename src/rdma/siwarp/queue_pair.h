@@ -2,6 +2,8 @@
 #ifndef RPCRDMA_RDMA_SIWARP_QUEUE_PAIR_H_
 #define RPCRDMA_RDMA_SIWARP_QUEUE_PAIR_H_
 
+#include <sys/epoll.h>
+
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -94,6 +96,8 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   void nudge();
   void settle();
   void expect_writable(bool wanted);
+  void watch_for(std::uint32_t events);
+  bool waits_for_room() const noexcept { return (watched_for_ & EPOLLOUT) != 0; }
   void wait_for_next_turn();
   // Room in a queue that was full is news, too: unsignaled work ends without a completion.
   void note_completions() {
@@ -114,11 +118,11 @@ class QueuePair final : public rdma::QueuePair, private posix::Watched {
   iwarp::Stream stream_;
   State state_ = State::kConnecting;
   bool initiator_;
-  bool uses_turns_ = false;       // of TurnSize: it accepted, or its peer is on this machine
-  bool writable_wanted_ = false;  // EPOLLOUT is set
-  bool waits_to_send_ = false;    // is in Shard::senders
-  bool terminating_ = false;      // the deadline is that of our Terminate
-  bool may_nudge_;                // nothing was sent yet that could be overlooked
+  bool uses_turns_ = false;  // of TurnSize: it accepted, or its peer is on this machine
+  std::uint32_t watched_for_ = EPOLLIN;
+  bool waits_to_send_ = false;  // is in Shard::senders
+  bool terminating_ = false;    // the deadline is that of our Terminate
+  bool may_nudge_;              // nothing was sent yet that could be overlooked
   int nudges_ = 0;
   Error cause_{Errc::kClosed, 0, ""};
   std::uint64_t turn_ = 0;          // Shard::turn when something was sent last

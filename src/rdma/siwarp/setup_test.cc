@@ -170,30 +170,75 @@ TEST(SiwarpSetup, SilentPeerIsDroppedWithinItsTime) {
   EXPECT_EQ(nodes.listener->poll_incoming(), nullptr);
 }
 
-// The server may have taken over a connection whose peer takes no bytes any more.
-TEST(SiwarpSetup, PeerThatDoesNotTakeTheReplyIsDroppedWithinItsTime) {
-  Options options;
-  options.setup_timeout_responder = milliseconds(30);
-  options.socket_buffer_size = 0;  // as the system has it
-  Nodes nodes({}, options);
-  const auto [ours, peers] = tcp_connection();
-  RawPeer peer(peers, [&] { nodes.pump(); });
-  ASSERT_TRUE(peer.send(raw_mpa_frame(false, {})));
-  const Buffer words(100'000);
-  const auto takes = [ours = ours, &words](std::size_t size) {
-    return ::send(ours, words.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
-  };
-  for (pollfd writable{ours, POLLOUT, 0}; ::poll(&writable, 1, 20) > 0 || takes(1);) {
-    while (takes(words.size()) || takes(1)) {
+// A server that has taken over a connection whose peer takes no bytes any more.
+struct FullConnection {
+  explicit FullConnection(Bytes said) : nodes({}, options()) {
+    const auto [made, peers] = tcp_connection();
+    ours = made;
+    peer = std::make_unique<RawPeer>(peers, [&] { nodes.pump(); });
+    EXPECT_TRUE(peer->send(said));
+    const Buffer words(100'000);
+    const auto takes = [&](std::size_t size) {
+      return ::send(ours, words.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
+    };
+    for (pollfd writable{ours, POLLOUT, 0}; ::poll(&writable, 1, 20) > 0 || takes(1);) {
+      while (takes(words.size()) || takes(1)) {
+      }
     }
+    EXPECT_TRUE(nodes.listener->adopt(ours));
+    auto incoming = nodes.incoming();
+    EXPECT_NE(incoming, nullptr);
+    if (incoming == nullptr) return;
+    server.start(std::move(*nodes.server_provider->accept(std::move(incoming), {})));
   }
-  ASSERT_TRUE(nodes.listener->adopt(ours));
-  auto incoming = nodes.incoming();
-  ASSERT_NE(incoming, nullptr);
+  static Options options() {
+    Options made;
+    made.setup_timeout_responder = milliseconds(30);
+    made.socket_buffer_size = 0;  // as the system has it
+    made.spin = std::chrono::microseconds(0);
+    return made;
+  }
+
+  int ours = -1;
+  Nodes nodes;
+  std::unique_ptr<RawPeer> peer;
   End server;
-  server.start(std::move(*nodes.server_provider->accept(std::move(incoming), {})));
-  EXPECT_EQ(nodes.event(server), LinkEvent::kRefused);
-  EXPECT_EQ(server.queue_pair->cause().code, Errc::kTimedOut);
+};
+
+TEST(SiwarpSetup, PeerThatDoesNotTakeTheReplyIsDroppedWithinItsTime) {
+  FullConnection full(raw_mpa_frame(false, {}));
+  EXPECT_EQ(full.nodes.event(full.server), LinkEvent::kRefused);
+  EXPECT_EQ(full.server.queue_pair->cause().code, Errc::kTimedOut);
+}
+
+TEST(SiwarpSetup, BytesBehindTheRequestWakeNobodyUntilTheReplyHasGone) {
+  Buffer said = raw_mpa_frame(false, {});
+  said.push_back(std::byte{0});
+  FullConnection full(said);
+  int rounds = 0;
+  while (!full.server.queue_pair->poll_link()) {
+    full.nodes.server_provider->progress();
+    full.nodes.server_provider->wait();
+    ++rounds;
+  }
+  EXPECT_LT(rounds, 20);
+  EXPECT_EQ(full.server.queue_pair->cause().code, Errc::kTimedOut);
+}
+
+TEST(SiwarpSetup, PeerThatEndsInsideOfAnFpduHasNotClosedInOrder) {
+  for (const bool is_whole : {true, false}) {
+    Nodes nodes;
+    const auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+    ASSERT_TRUE(peer->send(raw_mpa_frame(false, {})));
+    End server;
+    server.start(std::move(*nodes.server_provider->accept(nodes.incoming(), {})));
+    ASSERT_EQ(nodes.event(server), LinkEvent::kConnected);
+    if (!is_whole) ASSERT_TRUE(peer->send(hex("0020 4143")));
+    peer->finish();
+    EXPECT_EQ(nodes.event(server), LinkEvent::kDisconnected);
+    EXPECT_EQ(server.queue_pair->cause().code, Errc::kClosed);
+    EXPECT_EQ(server.queue_pair->cause().provider_code, is_whole ? 0 : EPROTO);
+  }
 }
 
 TEST(SiwarpSetup, SilentResponderTimesOut) {
