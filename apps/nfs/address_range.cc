@@ -14,9 +14,18 @@
 namespace nfs {
 namespace {
 
+using Octets = std::array<std::uint8_t, 16>;
+
+// An IPv4 address begins so where it is written as one of IPv6, as a socket of both reports it.
+constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+bool is_mapped(const Octets& address) {
+  return std::equal(kMapped.begin(), kMapped.end(), address.begin());
+}
+
 struct Address {
-  std::array<std::uint8_t, 16> bytes{};
-  bool is_v4 = false;
+  Octets bytes{};
+  bool is_v4 = false;  // written in four parts
 };
 
 std::optional<Address> address_of(std::string_view text) {
@@ -25,9 +34,9 @@ std::optional<Address> address_of(std::string_view text) {
   in_addr v4{};
   if (::inet_pton(AF_INET, name.c_str(), &v4) == 1) {
     found.is_v4 = true;
-    found.bytes[10] = found.bytes[11] = 0xff;
+    std::copy(kMapped.begin(), kMapped.end(), found.bytes.begin());
     const auto* from = reinterpret_cast<const std::uint8_t*>(&v4);
-    std::copy(from, from + sizeof(v4), found.bytes.begin() + 12);
+    std::copy(from, from + sizeof(v4), found.bytes.begin() + kMapped.size());
     return found;
   }
   in6_addr v6{};
@@ -126,6 +135,8 @@ bool AddressRange::contains(std::string_view peer) const {
   if (is_any_) return true;
   const auto address = address_of_peer(peer);
   if (!address) return false;
+  // Compared as IPv6, an IPv4 address begins with zeros: "::/0" would hold everybody.
+  if (is_mapped(address->bytes) && bits_ < kMapped.size() * 8) return false;
   for (unsigned bit = 0; bit < bits_; bit += 8) {
     const unsigned count = std::min(8U, bits_ - bit);
     const auto mask = static_cast<std::uint8_t>(0xffU << (8 - count));

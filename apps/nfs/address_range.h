@@ -21,7 +21,8 @@ using Parsed = rpcrdma::Expected<T, std::string>;  // or what is wrong, for a pe
 class AddressRange {
  public:
   // "*", "ADDRESS", "ADDRESS/BITS" or, of IPv4, "ADDRESS/NETMASK"; nullopt: it is none of them.
-  // Names are not looked up.
+  // Names are not looked up. IPv4 addresses are in ranges of IPv4 alone, which may be written with
+  // "::ffff:" in front and at least 96 bits.
   static std::optional<AddressRange> parse(std::string_view text);
   // `peer` is CallContext::peer_address(): "ADDR:PORT", or the path of a Unix socket, which is in
   // "*" alone.

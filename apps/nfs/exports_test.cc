@@ -188,6 +188,25 @@ TEST(AddressRange, ComparesTheBitsThatCount) {
   EXPECT_FALSE(contains("0.0.0.0/0", "/run/a.socket"));
 }
 
+// The bits of an IPv4 address stand behind 96 of another form, which a short range leaves out.
+TEST(AddressRange, HoldsNoIpv4UnlessItIsWrittenAsIpv4) {
+  const auto contains = [](const char* range, const char* peer) {
+    return AddressRange::parse(range)->contains(peer);
+  };
+  for (const char* const range : {"::/0", "::/1", "::/80", "::/95", "::ffff:0:0/80"}) {
+    EXPECT_FALSE(contains(range, "127.0.0.1:1")) << range;
+    EXPECT_FALSE(contains(range, "[::ffff:127.0.0.1]:1")) << range;
+    EXPECT_TRUE(contains(range, "[::1]:1")) << range;
+  }
+  EXPECT_TRUE(contains("::/0", "[2001:db8::1]:1"));
+  for (const char* const range :
+       {"0.0.0.0/0", "127.0.0.0/8", "::ffff:0:0/96", "::ffff:127.0.0.1", "::ffff:127.0.0.0/104"}) {
+    EXPECT_TRUE(contains(range, "127.0.0.1:1")) << range;
+    EXPECT_TRUE(contains(range, "[::ffff:127.0.0.1]:1")) << range;
+    EXPECT_FALSE(contains(range, "[::1]:1")) << range;
+  }
+}
+
 TEST(AddressRange, TakesNetmasksOfIpv4) {
   const auto range = AddressRange::parse("192.0.2.0/255.255.254.0");
   ASSERT_TRUE(range);
