@@ -22,7 +22,9 @@ bool is_possible_name(std::string_view name) noexcept {
 }
 
 void DirectoryReader::seek(std::uint64_t offset) {
-  if (has_page_ && offset == offset_) return;
+  // The offset behind an empty directory is that of its beginning, from which it is read anew.
+  const bool is_rewound = offset == 0 && entries_.empty();
+  if (has_page_ && offset == offset_ && !is_rewound) return;
   if (has_page_ && offset == page_begin_ && offset != 0) {
     for (; at_ > 0; --at_) given_.erase(hash_of(entries_[at_ - 1].name));
     offset_ = offset;

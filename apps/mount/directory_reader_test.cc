@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mounts {
@@ -129,6 +130,14 @@ TEST_F(DirectoryReaderTest, RefusesCookiesThatGoRoundInCircles) {
     }
     EXPECT_LT(pages, 1000) << period;
   }
+}
+
+// A server need not list "." and "..".
+TEST_F(DirectoryReaderTest, EmptyDirectoryIsReadAnewFromItsBeginning) {
+  const auto all = std::exchange(names_, {});
+  EXPECT_TRUE(read(100).empty());
+  names_ = all;
+  EXPECT_EQ(read(100).size(), all.size());
 }
 
 }  // namespace
