@@ -137,6 +137,8 @@ class Liar : public nfs3::NFS_V3_Service {
   void NFSPROC3_SETATTR(rpcrdma::Answer<nfs3::SETATTR3res> answer,
                         nfs3::SETATTR3args args) override {
     const nfs3::nfstime3* const guard = args.guard.obj_ctime();
+    const auto caller = rpcrdma::parse_auth_sys(answer.context().credential().body);
+    changers.push_back(caller ? caller->uid : UINT32_MAX);
     guards.push_back(guard != nullptr ? guard->seconds : UINT32_MAX);
     if (holds_changes) return held_changes.push_back(std::move(answer));
     nfs3::SETATTR3res results;
@@ -188,9 +190,17 @@ class Liar : public nfs3::NFS_V3_Service {
     results.set_resok();
     answer.succeed(results);
   }
-  void NFSPROC3_CREATE(rpcrdma::Answer<nfs3::CREATE3res> answer,
-                       nfs3::CREATE3args /*args*/) override {
+  void NFSPROC3_CREATE(rpcrdma::Answer<nfs3::CREATE3res> answer, nfs3::CREATE3args args) override {
     nfs3::CREATE3res results;
+    modes.push_back(args.how.mode());
+    if (!has_exclusive && modes.back() == nfs3::createmode3::EXCLUSIVE) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_NOTSUPP);
+      return answer.succeed(results);
+    }
+    if (is_there) {
+      results.set_resfail(nfs3::nfsstat3::NFS3ERR_EXIST);
+      return answer.succeed(results);
+    }
     nfs3::CREATE3resok& ok = results.set_resok();
     ok.obj.set_handle(found);
     ok.obj_attributes.set_attributes(found_attributes);
@@ -278,6 +288,8 @@ class Liar : public nfs3::NFS_V3_Service {
   }
 
   std::function<nfs3::fattr3(const nfs3::nfs_fh3&)> attributes;
+  bool has_exclusive = true, is_there = false;  // as CREATE finds it
+  std::vector<nfs3::createmode3> modes;         // that CREATE came with
   // The next GETATTR is answered behind the one that follows, with the attributes of before.
   bool holds_attributes = false;
   std::optional<std::pair<rpcrdma::Answer<nfs3::GETATTR3res>, nfs3::GETATTR3res>> held_attributes;
@@ -293,9 +305,10 @@ class Liar : public nfs3::NFS_V3_Service {
   std::uint32_t last_number = 0;
   std::optional<nfs3::fattr3> after_change;  // as SETATTR and WRITE show the file
   nfs3::fattr3 directory_after = attributes_of(ftype3::NF3DIR, 1);  // as MKDIR and RMDIR show it
-  std::uint32_t changed_at = 0;       // seconds of the ctime of the file
-  std::vector<std::uint32_t> guards;  // that SETATTR came with
-  bool holds_changes = false;         // SETATTR is refused behind the next GETATTR
+  std::uint32_t changed_at = 0;         // seconds of the ctime of the file
+  std::vector<std::uint32_t> guards;    // that SETATTR came with
+  std::vector<std::uint32_t> changers;  // the users of these
+  bool holds_changes = false;           // SETATTR is refused behind the next GETATTR
   std::vector<rpcrdma::Answer<nfs3::SETATTR3res>> held_changes;
   nfs3::nfs_fh3 found = handle_of(7);
   nfs3::fattr3 found_attributes = attributes_of(ftype3::NF3REG, 7);

@@ -322,6 +322,20 @@ TEST_F(Lied, FileWhoseCreationFailsBehindItsCallTakesNoNode) {
   EXPECT_EQ(mount_->tree->nodes().size(), 1U);
 }
 
+TEST_F(Lied, ExclusiveCreationIsGuardedWhereTheServerKeepsNoVerifier) {
+  using nfs3::createmode3;
+  liar_.has_exclusive = false;
+  const auto create = [&] {
+    const auto made = mount_->run(mount_->names->create(mount_->root(), "new", 0644, true, {}));
+    return made ? 0 : made.error();
+  };
+  EXPECT_EQ(create(), 0);
+  EXPECT_THAT(liar_.modes, testing::ElementsAre(createmode3::EXCLUSIVE, createmode3::GUARDED));
+  EXPECT_TRUE(liar_.guards.empty()) << "the mode came with the creation";
+  liar_.is_there = true;
+  EXPECT_EQ(create(), EEXIST);
+}
+
 TEST_F(Lied, ListingOfATableThatIsNearlyFullMakesNoNodes) {
   MountForTest mount(url(), with_nodes(20));
   liar_.list = [](nfs3::cookie3 cookie, nfs3::READDIRPLUS3resok& ok) {

@@ -290,6 +290,13 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
   }
   Change change(tree_, *parent, name);
   auto reply = co_await tree_.calls().create(args, who.as());
+  // A server need not be able to keep a verifier.
+  const bool has_no_verifiers =
+      is_exclusive && reply && reply->status() == nfsstat3::NFS3ERR_NOTSUPP;
+  if (has_no_verifiers) {
+    args.how.set_obj_attributes(nfs3::createmode3::GUARDED, attributes);
+    reply = co_await tree_.calls().create(args, who.as());
+  }
   if (!reply) co_return failed(error_of(reply.error()));
   change.end(nfs::directory_change(*reply));
   tree_.names().drop(parent->id, name);
@@ -309,7 +316,7 @@ Task<Outcome<NameOperations::Created>> NameOperations::create(Hold parent, std::
                              {change.begun, change.ended, change.version}, who);
   entry = of_type(std::move(entry), nfs3::ftype3::NF3REG);
   if (!entry) co_return failed(entry.error());
-  if (is_exclusive) {
+  if (is_exclusive && !has_no_verifiers) {
     attributes.atime.set_void(nfs3::time_how::SET_TO_SERVER_TIME);
     attributes.mtime.set_void(nfs3::time_how::SET_TO_SERVER_TIME);
     const nfs3::SETATTR3args set{entry->node->handle, attributes, {}};
