@@ -298,7 +298,7 @@ Task<Outcome<void>> FileOperations::write(FileId id, std::uint64_t offset, Buffe
   co_return writes_.write(*file, offset, buffer, begin, size);
 }
 
-Task<Outcome<void>> FileOperations::flush(FileId id) {
+Task<Outcome<void>> FileOperations::sync(FileId id) {
   OpenFile* file = find(id);
   if (file == nullptr) co_return failed(EBADF);
   Hold node = tree_.nodes().find(file->node->id);
@@ -310,6 +310,18 @@ Task<Outcome<void>> FileOperations::flush(FileId id) {
                                     : node->writes->take_error();
   if (error != 0) co_return failed(error);
   co_return Outcome<void>();
+}
+
+Task<Outcome<void>> FileOperations::flush(FileId id) {
+  co_return co_await sync(id);
+}
+
+Task<Outcome<void>> FileOperations::set_size(FileId id, nfs3::sattr3 attributes, Who who) {
+  OpenFile* const file = find(id);
+  if (file == nullptr) co_return failed(EBADF);
+  const auto credential = file->credential;  // the file may be closed meanwhile
+  const Who opener{file->uid, credential ? &*credential : nullptr, who.deadline, who.thread};
+  co_return co_await writes_.set_size(tree_.nodes().find(file->node->id), attributes, opener);
 }
 
 Task<bool> FileOperations::end_all() {

@@ -53,8 +53,13 @@ class FileOperations {
   Task<Outcome<void>> write(FileId id, std::uint64_t offset, Buffer& buffer, std::size_t begin,
                             std::size_t size);
   // Waits until the server has kept all bytes that were written so far, and reports the first error
-  // since the last flush by this open file.
+  // since the last time, by this open file.
+  Task<Outcome<void>> sync(FileId id);
+  // The same for close(2).
   Task<Outcome<void>> flush(FileId id);
+  // Sets a size for ftruncate(2), which asks for the descriptor's right alone: in the name of the
+  // program that opened the file.
+  Task<Outcome<void>> set_size(FileId id, nfs3::sattr3 attributes, Who who);
   // Ends the last use of an open file.
   Task<void> release(FileId id);
 

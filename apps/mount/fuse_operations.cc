@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -251,17 +252,28 @@ int changes_of(const struct stat& wanted, int which, nfs3::sattr3& changes) {
   return 0;
 }
 
+// The kernel names a file for ftruncate(2) alone.
 void set_attributes(fuse_req_t handle, fuse_ino_t number, struct stat* wanted, int which,
-                    fuse_file_info* /*file*/) {
+                    fuse_file_info* file) {
   Session& session = Session::of(handle);
-  session.serve(handle, [&session, number, which, values = *wanted](Request& request) -> Task<int> {
-    Hold node = node_of(session, number);
-    if (!node) co_return ESTALE;
-    nfs3::sattr3 changes;
-    if (const int error = changes_of(values, which, changes); error != 0) co_return error;
-    auto now = co_await session.attributes().set(node_of(session, number), changes, request.who());
-    co_return answer(session, request, *node, now);
-  });
+  std::optional<FileId> cut;
+  if (file != nullptr && (which & FUSE_SET_ATTR_SIZE) != 0) cut = FileId{file->fh};
+  session.serve(
+      handle, [&session, number, which, cut, values = *wanted](Request& request) -> Task<int> {
+        Hold node = node_of(session, number);
+        if (!node) co_return ESTALE;
+        nfs3::sattr3 changes;
+        if (const int error = changes_of(values, which, changes); error != 0) co_return error;
+        if (cut) {
+          auto done = co_await session.files().set_size(*cut, changes, request.who());
+          if (!done) co_return done.error();
+          auto now = co_await session.attributes().get(node_of(session, number), request.who());
+          co_return answer(session, request, *node, now);
+        }
+        auto now =
+            co_await session.attributes().set(node_of(session, number), changes, request.who());
+        co_return answer(session, request, *node, now);
+      });
 }
 
 void check_access(fuse_req_t handle, fuse_ino_t number, int mask) {
@@ -431,8 +443,12 @@ void flush_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_file_info* file) 
   });
 }
 
-void sync_file(fuse_req_t handle, fuse_ino_t number, int /*only_data*/, fuse_file_info* file) {
-  flush_file(handle, number, file);
+void sync_file(fuse_req_t handle, fuse_ino_t /*number*/, int /*only_data*/, fuse_file_info* file) {
+  Session& session = Session::of(handle);
+  session.serve(handle, [&session, id = FileId{file->fh}](Request& request) -> Task<int> {
+    auto done = co_await session.files().sync(id);
+    co_return answer(request, done);
+  });
 }
 
 void release_file(fuse_req_t handle, fuse_ino_t /*number*/, fuse_file_info* file) {

@@ -548,6 +548,24 @@ TEST_F(Lied, BytesOfEachProgramGoInItsName) {
   for (const auto each : {first, second}) mount_->run(mount_->files->release(each));
 }
 
+// A shell opens the file, and gives it to a program of another user.
+TEST_F(Lied, DescriptorThatIsOpenSetsTheSizeInTheNameOfWhoOpenedIt) {
+  liar_.is_honest = true;
+  rpcrdma::AuthSys opener, another;
+  opener.uid = 1;
+  another.uid = 2;
+  const auto file =
+      mount_->run(mount_->files->open(mount_->look_up("name"), O_WRONLY, {1, &opener}))->id;
+  nfs3::sattr3 size;
+  size.size.set_size(3);
+  EXPECT_TRUE(mount_->run(mount_->files->set_size(file, size, {2, &another})));
+  EXPECT_THAT(liar_.changers, testing::ElementsAre(1));
+  const auto late = mount_->run(mount_->files->set_size(file, size, {2, &another, Clock::now()}));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error(), ETIMEDOUT);
+  mount_->run(mount_->files->release(file));
+}
+
 // A rename over an open file puts that aside first.
 class LiedAboutRenames : public Lied {
  protected:

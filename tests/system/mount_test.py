@@ -758,6 +758,22 @@ class Ends(MountFixture):
             self.assertEqual([entry.stat().st_uid for entry in entries], [1234])
         self.assertEqual((self.served / "file").stat().st_uid, 12)
 
+    def test_descriptor_of_another_user_sets_the_size(self):
+        self.mount(options=f"timeo={TIMEO},allow_other")
+        (self.at / "file").write_text("some bytes")
+        (self.at / "file").chmod(0o600)
+        with open(self.at / "file", "r+b") as file:
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.setresuid(65534, 65534, 65534)
+                    os.ftruncate(file.fileno(), 4)
+                    os._exit(0)
+                except OSError as error:
+                    os._exit(error.errno)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        self.assertEqual((self.served / "file").read_text(), "some")
+
     def test_transfers_are_as_large_as_the_options_say(self):
         (self.served / "file").write_bytes(bytes(1 << 20))
         mounting = self.mount(options="rsize=65536,wsize=131072")
