@@ -112,6 +112,7 @@ Task<Outcome<FileOperations::Opened>> FileOperations::open_counted(Hold node, in
   const std::uint64_t version = node->attributes.version();
   opened.is_unchanged = std::exchange(node->kernel_version, version) == version;
   opened.id = add(std::move(node), who);
+  find(opened.id)->may_write = (flags & O_ACCMODE) != O_RDONLY;
   co_return opened;
 }
 
@@ -312,7 +313,11 @@ Task<Outcome<void>> FileOperations::sync(FileId id) {
   co_return Outcome<void>();
 }
 
+// Programs that read would wait for the bytes of others, have the server keep them each time, and
+// get errors of which they know nothing.
 Task<Outcome<void>> FileOperations::flush(FileId id) {
+  const OpenFile* const file = find(id);
+  if (file != nullptr && !file->may_write) co_return Outcome<void>();
   co_return co_await sync(id);
 }
 

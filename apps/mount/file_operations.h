@@ -55,7 +55,7 @@ class FileOperations {
   // Waits until the server has kept all bytes that were written so far, and reports the first error
   // since the last time, by this open file.
   Task<Outcome<void>> sync(FileId id);
-  // The same for close(2).
+  // The same for close(2), if the file may have been written by it.
   Task<Outcome<void>> flush(FileId id);
   // Sets a size for ftruncate(2), which asks for the descriptor's right alone: in the name of the
   // program that opened the file.

@@ -566,6 +566,19 @@ TEST_F(Lied, DescriptorThatIsOpenSetsTheSizeInTheNameOfWhoOpenedIt) {
   mount_->run(mount_->files->release(file));
 }
 
+// Another program writes it, and may wait for a server that hangs.
+TEST_F(Lied, CloseOfAFileThatWasOpenedToReadWaitsForNobodysBytes) {
+  liar_.is_honest = true;
+  const auto writer = mount_->open("name", O_WRONLY).id, reader = mount_->open("name").id;
+  EXPECT_EQ(mount_->write(writer, 0, "some bytes"), 0);
+  EXPECT_TRUE(mount_->run(mount_->files->flush(reader)));
+  EXPECT_EQ(liar_.commits, 0U);
+  // Whereas fsync(2) is of the file.
+  EXPECT_TRUE(mount_->run(mount_->files->sync(reader)));
+  EXPECT_EQ(liar_.commits, 1U);
+  for (const auto each : {writer, reader}) mount_->run(mount_->files->release(each));
+}
+
 // A rename over an open file puts that aside first.
 class LiedAboutRenames : public Lied {
  protected:

@@ -426,12 +426,12 @@ TEST_P(Operations, ErrorOfAWriteIsReportedByTheFlushAndOnce) {
 TEST_P(Operations, CloseByAnotherProgramTakesNoErrorAway) {
   MountForTest mount(url());
   const FileId file = mount.create("file");
-  const FileId other = mount.open("file").id;
+  const FileId other = mount.open("file", O_WRONLY).id;
   EXPECT_EQ(mount.write(file, std::uint64_t{1} << 62U, "too far"), 0);
   const auto flushed = [&](FileId id) { return bool(mount.run(mount.files->flush(id))); };
   EXPECT_FALSE(flushed(other));
   EXPECT_TRUE(flushed(other));
-  const FileId later = mount.open("file").id;
+  const FileId later = mount.open("file", O_WRONLY).id;
   EXPECT_FALSE(flushed(file));
   EXPECT_TRUE(flushed(file));
   EXPECT_TRUE(flushed(later));

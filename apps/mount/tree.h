@@ -85,6 +85,7 @@ struct OpenFile {
   std::uint32_t uid = 0;
   std::uint64_t reads_under_way = 0;  // of blocks
   std::uint64_t errors_reported = 0;  // of the file's writes
+  bool may_write = true;
   bool is_closed = false;
 
   Who who() const { return {uid, credential ? &*credential : nullptr}; }
