@@ -102,6 +102,7 @@ BlobClient::Result<std::vector<list_entry>> BlobClient::list(std::uint64_t entri
     std::ranges::move(listed->entries, std::back_inserter(entries));
     cookie = listed->cookie;
   }
+  std::ranges::sort(entries, {}, &list_entry::name);
   return entries;
 }
 

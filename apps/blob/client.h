@@ -54,7 +54,7 @@ class BlobClient {
 
   Result<stat_ok> stat(std::string_view name);
   Result<blob_sum> sum(std::string_view name, std::uint64_t size_hint);
-  // kBadReply: there are more than so many, or the server lists without end.
+  // By name. kBadReply: there are more than so many, or the server lists without end.
   Result<std::vector<list_entry>> list(std::uint64_t entries_max = 1'000'000);
   Result<bool> remove(std::string_view name);
 

@@ -13,6 +13,8 @@ namespace {
 
 using rpcrdma::AcceptStatus;
 
+// A page is a little shorter than it may be: it may get a few names more.
+constexpr std::size_t kListSize = BLOB_LIST_SIZE_MAX - 8 * (BLOB_NAME_MAX + Store::kEntrySize);
 constexpr std::chrono::milliseconds kExpiryPauseMin{10};
 constexpr std::chrono::milliseconds kExpiryPauseMax{60'000};
 
@@ -36,6 +38,7 @@ void later(WorkerPool& workers, rpcrdma::Answer<R> answer, Work work) {
 BlobService::BlobService(Store& store)
     : store_(store),
       workers_(2),
+      lists_(1),
       expiry_(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
               [this] { store_.expire(); }) {}
 
@@ -92,20 +95,18 @@ void BlobService::BLOB_STAT(Answer<stat_result> answer, blob_name arg1) {
 }
 
 void BlobService::BLOB_LIST(Answer<list_result> answer, std::uint64_t arg1) {
-  const auto entries = store_.list();
-  list_result results;
-  list_ok& listed = results.set_ok();
-  std::uint64_t size = encoded_size(results);
-  std::size_t next = std::min<std::uint64_t>(arg1, entries.size());
-  for (; next < entries.size(); ++next) {
-    list_entry entry{.name = entries[next].name, .size = entries[next].size};
-    size += encoded_size(entry);
-    if (size > BLOB_LIST_SIZE_MAX) break;
-    listed.entries.push_back(std::move(entry));
-  }
-  listed.cookie = next;
-  listed.end = next == entries.size();
-  answer.succeed(results);
+  if (!answer.reserve(BLOB_LIST_SIZE_MAX)) return answer.fail(AcceptStatus::kSystemErr);
+  later(lists_, std::move(answer), [this, arg1](Answer<list_result>& owed) {
+    const Store::Page page = store_.list(arg1, kListSize);
+    list_result results;
+    list_ok& listed = results.set_ok();
+    listed.cookie = page.place;
+    listed.end = page.end;
+    for (const Store::Entry& each : page.entries) {
+      listed.entries.push_back({.name = each.name, .size = each.size});
+    }
+    owed.succeed(results);
+  });
 }
 
 void BlobService::BLOB_SUM(Answer<sum_result> answer, blob_name arg1) {

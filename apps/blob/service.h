@@ -31,7 +31,8 @@ class BlobService final : public BLOB_V1_Service {
   void BLOB_STEP_UP(Answer<step_up_status> answer) override;
 
   Store& store_;
-  WorkerPool workers_;  // these two last: their threads use the rest
+  // These last: their threads use the rest. A long list keeps no sum or commit waiting.
+  WorkerPool workers_, lists_;
   Periodic expiry_;
 };
 

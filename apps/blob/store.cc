@@ -110,14 +110,24 @@ Expected<Store::Entry, blob_status> Store::stat(std::string_view name) {
   return entry_of(name, status);
 }
 
-std::vector<Store::Entry> Store::list() {
-  std::vector<Entry> entries;
-  for (const std::string& name : names_in(directory_.descriptor(), ".")) {
-    if (auto entry = stat(name)) entries.push_back(std::move(*entry));
+Store::Page Store::list(std::uint64_t after, std::size_t size_min) {
+  const std::lock_guard lock(list_mutex_);
+  names_.read(directory_.descriptor());
+  const auto& names = names_.names();
+  auto next = std::ranges::upper_bound(names, after, {}, &NameOrder::Placed::place);
+  Page page{.entries = {}, .place = after, .end = false};
+  // Names of one place are not parted.
+  for (std::size_t size = 0; next != names.end() && (size < size_min || next->place == page.place);
+       ++next) {
+    auto entry = stat(next->name);
+    if (!entry) continue;
+    page.entries.push_back(std::move(*entry));
+    page.place = next->place;
+    size += next->name.size() + kEntrySize;
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.name < b.name; });
-  return entries;
+  page.end = next == names.end();
+  if (page.end) names_.forget();
+  return page;
 }
 
 Expected<blob_sum, blob_status> Store::sum(std::string_view name) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -14,6 +15,7 @@
 
 #include "blob.h"
 #include "blob/log.h"
+#include "blob/name_order.h"
 #include "files/file.h"
 #include "rpcrdma/types.h"
 
@@ -70,7 +72,16 @@ class Store {
     std::uint64_t time_ns;  // of the last change, since 1970
   };
   rpcrdma::Expected<Entry, blob_status> stat(std::string_view name);
-  std::vector<Entry> list();  // by name
+  struct Page {
+    std::vector<Entry> entries;
+    std::uint64_t place;  // of the last one; the next page has those behind it
+    bool end;             // there are none
+  };
+  // Lists blobs behind a place, 0 at first, until they have `size_min` bytes, each that of its name
+  // and kEntrySize. A blob that is there all the time is listed once, whatever others come and go
+  // between the pages. Reads the whole directory where that has changed: slow for large ones.
+  static constexpr std::size_t kEntrySize = 16;
+  Page list(std::uint64_t after, std::size_t size_min);
   // Reads the whole blob: slow for large ones.
   rpcrdma::Expected<blob_sum, blob_status> sum(std::string_view name);
   blob_status remove(std::string_view name);  // BLOB_OK also when there is none
@@ -102,6 +113,8 @@ class Store {
   const std::string path_;
   const StoreOptions options_;
   const files::File directory_;
+  std::mutex list_mutex_;
+  NameOrder names_;  // guarded by list_mutex_
   std::mutex mutex_;
   std::condition_variable committed_;
   std::set<blob_id> committing_;  // guarded by mutex_

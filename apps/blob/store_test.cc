@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,13 @@ class StoreTest : public testing::Test {
     options_.now = [passed = passed_] {
       return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()) + passed;
     };
+  }
+  // The names of all blobs, sorted.
+  std::vector<std::string> listed() {
+    std::vector<std::string> names;
+    for (const auto& each : store().list(0, 1U << 20U).entries) names.push_back(each.name);
+    std::ranges::sort(names);
+    return names;
   }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
@@ -346,8 +354,7 @@ TEST_F(StoreTest, OnlyRegularFilesInTheDirectoryAreBlobs) {
     EXPECT_EQ(store().sum(name).error(), blob_status::BLOB_NO_SUCH_BLOB) << name;
   }
   EXPECT_EQ(store().sum("link").value(), sum_of(data(100)));
-  ASSERT_EQ(store().list().size(), 2U);
-  EXPECT_EQ(store().list()[0].name, "link");
+  EXPECT_EQ(listed(), (std::vector<std::string>{"link", "name"}));
   fs::remove(outside);
 }
 
@@ -384,14 +391,39 @@ TEST_F(StoreTest, ReadOnlyStoreChangesNothing) {
   EXPECT_EQ(files(), std::vector<std::string>{"name"});
 }
 
-TEST_F(StoreTest, ListsBlobsByNameAndNothingElse) {
+TEST_F(StoreTest, ListsBlobsAndNothingElse) {
   ASSERT_EQ(put(id_, "b", data(1)), blob_status::BLOB_OK);
   ASSERT_EQ(put(other_id_, "a", data(2)), blob_status::BLOB_OK);
   std::filesystem::create_directory(directory_ + "/folder");
-  const auto entries = store().list();
-  ASSERT_EQ(entries.size(), 2U);
-  EXPECT_EQ(entries[0].name, "a");
-  EXPECT_EQ(entries[1].size, 1U);
+  EXPECT_EQ(listed(), (std::vector<std::string>{"a", "b"}));
+  const auto page = store().list(0, 1000);
+  EXPECT_TRUE(page.end);
+  for (const auto& each : page.entries) EXPECT_EQ(each.size, each.name == "b" ? 1U : 2U);
+}
+
+TEST_F(StoreTest, ListsABlobOnceWhateverOthersComeAndGoBetweenThePages) {
+  std::set<std::string> expected;
+  for (int i = 0; i < 40; ++i) {
+    std::ofstream(directory_ + "/stays" + std::to_string(i));
+    std::ofstream(directory_ + "/goes" + std::to_string(i));
+    expected.insert("stays" + std::to_string(i));
+  }
+  std::set<std::string> seen;
+  std::uint64_t place = 0;
+  for (int turn = 0;; ++turn) {
+    const auto page = store().list(place, 200);
+    for (const auto& each : page.entries) {
+      EXPECT_TRUE(seen.insert(each.name).second) << each.name << " twice";
+    }
+    if (page.end) break;
+    ASSERT_GT(page.place, place);
+    place = page.place;
+    for (int i = 0; i < 10; ++i) {
+      std::filesystem::remove(directory_ + "/goes" + std::to_string(10 * turn + i));
+      std::ofstream(directory_ + "/comes" + std::to_string(10 * turn + i));
+    }
+  }
+  for (const std::string& name : expected) EXPECT_TRUE(seen.contains(name)) << name;
 }
 
 }  // namespace
