@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "rpc/time_limit.h"
 #include "rpcrdma/options.h"
 #include "rpcrdma/types.h"
 
@@ -16,13 +17,15 @@ namespace rpcrdma::rpc {
 class Backoff {
  public:
   Backoff(const ReconnectOptions& options, std::uint64_t seed) noexcept
-      : options_(options), random_(seed | 1U) {}
+      : first_(limited(options.first_delay)),
+        max_(limited(options.delay_max)),
+        random_(seed | 1U) {}
 
   void reset() noexcept { tries_ = 0; }
   std::chrono::nanoseconds next() noexcept {
     const unsigned doublings = std::min(tries_++, 20U);
-    const std::chrono::nanoseconds full = std::min<std::chrono::nanoseconds>(
-        options_.first_delay * (1U << doublings), options_.delay_max);
+    const std::chrono::nanoseconds full =
+        first_ > max_ / (1U << doublings) ? max_ : first_ * (1U << doublings);
     // xorshift. Unpredictability is not required.
     random_ ^= random_ << 13U;
     random_ ^= random_ >> 7U;
@@ -32,7 +35,7 @@ class Backoff {
   }
 
  private:
-  ReconnectOptions options_;
+  const std::chrono::nanoseconds first_, max_;
   std::uint64_t random_;
   unsigned tries_ = 0;
 };

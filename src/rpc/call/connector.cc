@@ -71,7 +71,7 @@ void Connector::handle_loss() {
   if (was_up_) ++losses_in_a_row_;
   // Nor is one that takes connections and ends them at once, again and again, without an answer.
   // One that ends them when they have been idle for long is there.
-  const bool is_long = flow_.now() - up_since_ >= options_.delay_max;
+  const bool is_long = flow_.now() - up_since_ >= limited(options_.delay_max);
   const bool may_be_there = was_taken && (is_long || losses_in_a_row_ <= kLossesBeforeSuspicion);
   if (may_be_there) backoff_.reset();
   stays_ = may_be_there;

@@ -52,6 +52,26 @@ class ConnectorTest : public testing::Test {
   ClientForTest client{options()};
 };
 
+// Programs say max() for "for ever".
+TEST(BackoffTest, TimesThatAreTooLongOrNegativeDoNotOverflow) {
+  const milliseconds times[] = {
+      milliseconds::min(),         milliseconds(-1),   milliseconds(0), milliseconds(10),
+      std::chrono::hours(24 * 30), milliseconds::max()};
+  for (const milliseconds first : times) {
+    for (const milliseconds max : times) {
+      ReconnectOptions options;
+      options.first_delay = first;
+      options.delay_max = max;
+      Backoff backoff(options, 1);
+      for (int i = 0; i < 25; ++i) {
+        const auto delay = backoff.next();
+        EXPECT_GE(delay, milliseconds(0));
+        EXPECT_LE(delay, limited(max));
+      }
+    }
+  }
+}
+
 TEST_F(ConnectorTest, WaitsTwiceAsLongAfterEachFailureUpToTheLimit) {
   client.is_refused = true;
   cut();
