@@ -3,16 +3,9 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/peer_host.h"
 
 namespace rpcrdma::gss {
-namespace {
-
-// Returns the host of "ADDR:PORT": a peer can open many connections, but has few addresses.
-std::string host_of(std::string_view peer) {
-  return std::string(peer.substr(0, peer.rfind(':')));
-}
-
-}  // namespace
 
 ServerContext& ContextTable::Use::operator*() const noexcept {
   return kept_->context;
@@ -35,7 +28,7 @@ void ContextTable::encode(std::uint64_t handle, std::span<std::byte, kHandleSize
 }
 
 ContextTable::Use ContextTable::add(std::unique_ptr<Context> context, std::string_view peer) {
-  auto made = std::make_unique<Kept>(std::move(context), limits_.window, host_of(peer));
+  auto made = std::make_unique<Kept>(std::move(context), limits_.window, host_of_peer(peer));
   made->context.begun_by = peer;
   std::unique_ptr<Kept> gone;
   const std::lock_guard lock(mutex_);

@@ -210,7 +210,9 @@ int getsockopt(int socket, int level, int name, void* value, socklen_t* size) no
   const int result =
       rpcrdma::simulation::as_result(::syscall(SYS_getsockopt, socket, level, name, value, size));
   if (!is_asked || result != 0 || *size < sizeof(ucred)) return result;
-  if (const auto process = world->peer_of(socket)) static_cast<ucred*>(value)->pid = *process;
+  if (const auto process = world->peer_of(socket)) {
+    *static_cast<ucred*>(value) = {*process, static_cast<uid_t>(*process), 0};
+  }
   return result;
 }
 

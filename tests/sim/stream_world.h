@@ -37,8 +37,8 @@ class StreamWorld {
   std::optional<Instant> timer_of(int epoll) const;
   // Breaks one of the connections that were accepted, on both sides; false: there is none.
   bool break_one(SeededRandom& random);
-  // Each connection comes from the process of the actor that makes it. While an Acting lives, that
-  // is the one with this number.
+  // Each connection comes from a process and a user of the actor that makes it. While an Acting
+  // lives, that is the one with this number.
   class Acting {
    public:
     Acting(std::optional<StreamWorld>& world, std::size_t actor) noexcept

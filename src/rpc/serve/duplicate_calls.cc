@@ -5,11 +5,12 @@
 #include <utility>
 
 #include "base/copy.h"
+#include "base/peer_host.h"
 
 namespace rpcrdma::rpc {
 
 std::string host_of(std::string_view address) {
-  return std::string(address.substr(0, address.rfind(':')));
+  return host_of_peer(address);
 }
 
 std::uint64_t sum_of_arguments(Bytes stream, std::uint64_t position,

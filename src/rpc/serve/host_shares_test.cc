@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace rpcrdma::rpc {
 namespace {
 
@@ -25,6 +27,16 @@ TEST(HostShares, HostWithMostLeavesOneToAHostWithFewer) {
   shares.remove("192.0.2.1:1");
   shares.remove("192.0.2.1:2");
   EXPECT_FALSE(shares.host_above("[::1]:8")) << "each host has one";
+}
+
+// A user can have any number of processes.
+TEST(HostShares, ProcessesOfALocalUserShareOne) {
+  HostShares shares;
+  for (const char* process : {"1", "2", "3"}) {
+    shares.add(std::string("local (user 1000, process ") + process + ")");
+  }
+  EXPECT_EQ(shares.host_above("local (user 0, process 4)"), "local (user 1000");
+  EXPECT_FALSE(shares.host_above("local (user 1000, process 4)"));
 }
 
 TEST(SparePace, LetsOneConnectionASecondBeTaken) {
