@@ -181,7 +181,7 @@ void QueuePair::continue_setup() {
   for (;;) {
     if (const Bytes output = setup_->output(); !output.empty()) {
       const IoResult result = socket_.send({&output, 1});
-      // Bytes that the peer sends behind its frame are not read yet, and would wake us all the time.
+      // Bytes behind its frame are not read yet, and would wake us all the time.
       if (result.kind == IoResult::Kind::kWouldBlock) return watch_for(EPOLLOUT);
       if (result.kind == IoResult::Kind::kError) {
         return end({Errc::kRefused, result.error, "MPA set-up"});
