@@ -393,7 +393,7 @@ void print_file(ClientSettings& client, const NfsSettings& settings, const std::
     const auto end = take(*server, path, server->read(file.handle, offset, buffer));
     write_out(Bytes(buffer).first(end.count));
     offset += end.count;
-    if (end.is_at_end || end.count == 0) break;
+    if (end.is_at_end) break;
   }
 }
 

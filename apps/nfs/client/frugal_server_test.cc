@@ -1,10 +1,13 @@
-// Answers that a server may give and ours does not: fewer bytes than were asked for, and a file
-// that was made without a word about it.
+// Answers that a server may give and ours does not: fewer bytes than were asked for, a file that
+// was made without a word about it, that it is too busy, and lists without end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,10 +15,12 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "mount3.h"
 #include "nfs/client/copying_for_test.h"
 #include "nfs/exporter.h"
+#include "nfs/results.h"
 #include "nfs3.h"
 #include "rpcrdma/server.h"
 
@@ -54,6 +59,7 @@ class FrugalServer : public nfs3::NFS_V3_Service {
   std::span<const rpcrdma::ProcedureTraits> all_traits() const noexcept override { return {}; }
   void NFSPROC3_FSINFO(rpcrdma::Answer<nfs3::FSINFO3res> answer,
                        nfs3::FSINFO3args /*args*/) override {
+    if (is_busy(answer)) return;
     nfs3::FSINFO3res results;
     nfs3::FSINFO3resok& ok = results.set_resok();
     ok.rtmax = ok.wtmax = most;
@@ -62,11 +68,13 @@ class FrugalServer : public nfs3::NFS_V3_Service {
   }
   void NFSPROC3_GETATTR(rpcrdma::Answer<nfs3::GETATTR3res> answer,
                         nfs3::GETATTR3args /*args*/) override {
+    if (is_busy(answer)) return;
     nfs3::GETATTR3res results;
     results.set_resok().obj_attributes = attributes_of_file(content.size());
     answer.succeed(results);
   }
   void NFSPROC3_LOOKUP(rpcrdma::Answer<nfs3::LOOKUP3res> answer, nfs3::LOOKUP3args args) override {
+    if (is_busy(answer)) return;
     looked_up = args.what.name;
     nfs3::LOOKUP3res results;
     nfs3::LOOKUP3resok& ok = results.set_resok();
@@ -75,9 +83,11 @@ class FrugalServer : public nfs3::NFS_V3_Service {
     answer.succeed(results);
   }
   void NFSPROC3_READ(rpcrdma::Answer<nfs3::READ3res> answer, nfs3::READ3args args) override {
+    if (is_busy(answer)) return;
     const std::size_t begin = std::min<std::size_t>(args.offset, content.size());
+    const std::size_t count_max = args.offset >= reads_nothing_from ? 0 : kMost;
     const std::string_view part =
-        std::string_view(content).substr(begin, std::min(args.count, kMost));
+        std::string_view(content).substr(begin, std::min<std::size_t>(args.count, count_max));
     nfs3::READ3res results;
     nfs3::READ3resok& ok = results.set_resok();
     ok.count = static_cast<std::uint32_t>(part.size());
@@ -92,8 +102,39 @@ class FrugalServer : public nfs3::NFS_V3_Service {
     answer.succeed(results);
   }
 
+  // Lists pages of kPage names, with cookies that begin again after so many pages.
+  void NFSPROC3_READDIRPLUS(rpcrdma::Answer<nfs3::READDIRPLUS3res> answer,
+                            nfs3::READDIRPLUS3args args) override {
+    if (is_busy(answer)) return;
+    nfs3::READDIRPLUS3res results;
+    nfs3::READDIRPLUS3resok& ok = results.set_resok();
+    for (std::size_t i = 1; i <= kPage; ++i) {
+      nfs3::entryplus3 entry;
+      entry.cookie = args.cookie + i;
+      entry.name = std::to_string(++names_listed);
+      if (entry.cookie == kPage * pages_of_circle) entry.cookie = kPage;
+      ok.reply.entries.push_back(std::move(entry));
+    }
+    ok.reply.eof = names_listed >= names;
+    answer.succeed(results);
+  }
+
+  static constexpr std::uint64_t kPage = 20;
+  std::atomic<std::uint64_t> names = 20 * kPage, names_listed = 0;
+  std::uint64_t pages_of_circle = 1'000'000;
+  std::uint64_t reads_nothing_from = UINT64_MAX;
+  std::atomic<std::size_t> busy_calls = 0;  // that are answered so before others are
   std::string content, looked_up;
   std::uint32_t most = 1U << 20U, preferred = 1U << 20U;
+
+ private:
+  template <class Results>
+  bool is_busy(rpcrdma::Answer<Results>& answer) {
+    if (busy_calls == 0) return false;
+    --busy_calls;
+    answer.succeed(failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX));
+    return true;
+  }
 };
 
 class Frugal : public testing::TestWithParam<std::string> {
@@ -114,8 +155,7 @@ class Frugal : public testing::TestWithParam<std::string> {
     server_->stop();
     thread_.join();
   }
-  Mounted& mounted() {
-    MountOptions options;
+  Mounted& mounted(MountOptions options = {}) {
     options.client.provider.name = "siwarp";
     options.credential.emplace().machine_name = "test";
     const std::string url = "nfs+" + GetParam() + "://" + std::string(server_->address()) + "/data";
@@ -156,6 +196,18 @@ TEST_P(Frugal, ServerThatPrefersNoSizeIsAskedForItsLargest) {
   service_.most = 64U << 10U;
   EXPECT_EQ(mounted().read_size(), 64U << 10U);
   EXPECT_EQ(mounted_->write_size(), 64U << 10U);
+}
+
+TEST_P(Frugal, FileOfWhichNothingIsReadBeforeItsEndIsAFailure) {
+  service_.content = std::string(3000, 'x');
+  service_.reads_nothing_from = 2000;
+  std::vector<std::byte> buffer(FrugalServer::kMost);
+  const nfs3::nfs_fh3 file{{std::byte{2}}};
+  EXPECT_EQ(mounted().wait_for(mounted_->read(file, 1000, buffer)).value().count, 1000U);
+  const auto read = mounted_->wait_for(mounted_->read(file, 2000, buffer));
+  ASSERT_FALSE(read) << "it ends at 3000";
+  EXPECT_THAT(read.error().message(), testing::HasSubstr("before the end"));
+  EXPECT_TRUE(mounted_->wait_for(mounted_->read(file, 3000, buffer)).value().is_at_end);
 }
 
 }  // namespace

@@ -554,6 +554,11 @@ Task<Result<Mounted::ReadEnd>> Mounted::read(nfs3::nfs_fh3 file, std::uint64_t o
         if (got->data.size() > into.size() || got->count != got->data.size()) {
           return failure({.local = "the server's answer contradicts itself"});
         }
+        // A server that reads nothing and has not ended would be asked for ever, or the file be
+        // taken for a shorter one.
+        if (got->count == 0 && !got->eof && args.count > 0) {
+          return failure({.local = "the server reads nothing before the end of the file"});
+        }
         // By TCP the data is in the reply.
         if (got->data.data() != into.data()) std::ranges::copy(got->data, into.begin());
         return ReadEnd{got->count, got->eof};
