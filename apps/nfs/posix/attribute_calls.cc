@@ -129,6 +129,7 @@ nfs3::GETATTR3res run(Tree& tree, const Caller& /*caller*/, const nfs3::GETATTR3
 nfs3::SETATTR3res run(Tree& tree, const Caller& caller, const nfs3::SETATTR3args& args) {
   Found file = tree.find(args.object);
   if (!file) return failed<nfs3::SETATTR3res>(file.error);
+  if (!tree.prepare_to_settle(file)) return failed<nfs3::SETATTR3res>(status_of(errno));
   std::unique_lock lock(tree.lock_of(file.file->handle()));
   const OpenFile::Quiet quiet(*file.file);
   (void)::fstat(file.descriptor(), &file.status);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "nfs/back_end/attributes.h"
@@ -36,19 +37,36 @@ struct Making {
   bool is_new = true;  // else the name was there before
 };
 
+// Returns what was just made; takes no descriptor for that.
+std::optional<struct stat> status_of_made(const DirectoryChange& change, const std::string& name,
+                                          const Making& making) {
+  if (!making.is_new) return std::nullopt;
+  if (making.opened.is_open()) return making.opened.status();
+  struct stat status {};
+  const bool is_made = making.status == nfsstat3::NFS3_OK &&
+                       ::fstatat(change.directory().descriptor(), component(name), &status,
+                                 AT_SYMLINK_NOFOLLOW) == 0;
+  return is_made ? std::optional(status) : std::nullopt;
+}
+
 // Takes away what was made just now and is not what the caller asked for, unless the name is
-// another file's by now.
-void take_back(Tree& tree, const DirectoryChange& change, const std::string& name,
-               const Found& file) {
+// another file's by now. False: it is still there.
+bool take_back(Tree& tree, const DirectoryChange& change, const std::string& name,
+               const struct stat& made, const Found& file) {
   const int directory = change.directory().descriptor();
   struct stat status {};
-  if (::fstatat(directory, component(name), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
-  if (status.st_ino != file.status.st_ino || status.st_dev != file.status.st_dev) return;
-  if (::unlinkat(directory, component(name), S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0) != 0) {
-    return;
+  if (::fstatat(directory, component(name), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT;
   }
-  tree.open_files().forget(file.file->handle());
-  tree.handles().removed(file.file->handle());
+  if (status.st_ino != made.st_ino || status.st_dev != made.st_dev) return true;
+  if (::unlinkat(directory, component(name), S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0) != 0) {
+    return false;
+  }
+  if (file) {
+    tree.open_files().forget(file.file->handle());
+    tree.handles().removed(file.file->handle());
+  }
+  return true;
 }
 
 // Finds a file that was just made by its open descriptor: its name may be another file's already.
@@ -74,7 +92,8 @@ void keep_what_may_be_given(const Caller& caller, nfs3::sattr3& attributes) {
 }
 
 // Ends every procedure that makes a file: sets the attributes that were not given when it was made,
-// waits for the disk, and fills in the results.
+// waits for the disk, and fills in the results. If anything of that fails, also for want of
+// descriptors or of room for the handle, nothing is left of the file.
 template <class Results>
 Results made(Tree& tree, const Caller& caller, DirectoryChange& change, const std::string& name,
              nfs3::sattr3 attributes, Making making) {
@@ -83,7 +102,7 @@ Results made(Tree& tree, const Caller& caller, DirectoryChange& change, const st
   keep_what_may_be_given(caller, attributes);
   Found file;
   nfsstat3 status = making.status;
-  const bool is_new = making.is_new;
+  const auto what_was_made = status_of_made(change, name, making);
   if (status == nfsstat3::NFS3_OK) {
     file = find_made(tree, caller, change, name, std::move(making));
     status = file ? set_attributes(caller, tree, file, attributes) : file.error;
@@ -97,7 +116,9 @@ Results made(Tree& tree, const Caller& caller, DirectoryChange& change, const st
     status = status_of(errno);
     change.begin_again();
   }
-  if (is_new && file) take_back(tree, change, name, file);
+  const bool is_left = what_was_made && !take_back(tree, change, name, *what_was_made, file);
+  // A client that is asked to come back would find a file there.
+  if (is_left && status == nfsstat3::NFS3ERR_JUKEBOX) status = nfsstat3::NFS3ERR_IO;
   return failed<Results>(status, Failure{change.attributes()});
 }
 

@@ -142,6 +142,7 @@ nfs3::LINK3res run(Tree& tree, const Caller& caller, const nfs3::LINK3args& args
   using Results = nfs3::LINK3res;
   const Found file = tree.find(args.file);
   if (!file) return failed<Results>(file.error);
+  if (!tree.prepare_to_settle(file)) return failed<Results>(status_of(errno));
   DirectoryChange change(tree, args.link.dir);
   if (!change) return failed<Results>(change.error());
   nfsstat3 status = tree.may_change_entries(caller, change.directory());

@@ -1,10 +1,14 @@
-// Changes, and data, on a disk that is slow or fails.
+// Changes, and data, on a disk that is slow, fails or is full, and where descriptors run out.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,8 +22,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "nfs/file_size_limit_for_test.h"
 #include "nfs/posix/disk_for_test.h"
 #include "nfs/posix/file_system.h"
+#include "nfs/status_text.h"
 
 namespace nfs::posix {
 namespace {
@@ -38,13 +44,18 @@ struct AsItIs final : HandleMaker {
 
 class SlowDisk : public testing::Test {
  protected:
-  SlowDisk() {
+  explicit SlowDisk(HandleKind kind = HandleKind::kAny) {
     std::string name = (fs::temp_directory_path() / "slow-disk-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
     for (const char* const each : {"one", "two"}) std::ofstream(folder_ / each) << "x";
     std::string why;
     Options options;
     options.workers = 4;
+    options.handles = kind;
+    if (kind == HandleKind::kTable) {
+      fs::create_directory(state());
+      options.table_path = state() / "table";
+    }
     files_ = std::move(*open_directory(folder_, options, maker_, why));
     root_.data = files_->root();
   }
@@ -55,7 +66,9 @@ class SlowDisk : public testing::Test {
     EXPECT_TRUE(files_->stop(std::chrono::steady_clock::now() + kBound));
     files_.reset();
     fs::remove_all(folder_);
+    fs::remove_all(state());
   }
+  fs::path state() const { return folder_.string() + "-state"; }
   template <std::uint32_t kNumber>
   using Results = std::future<typename Procedure<kNumber>::Results>;
   template <std::uint32_t kNumber>
@@ -206,6 +219,148 @@ TEST_F(FailingDisk, KeepsTheVerifierWhenAWriteFailsForItself) {
     DiskForTest::write_error = 0;
     EXPECT_EQ(verifier(), before) << error;
   }
+}
+
+// Leaves this process so many descriptors, while it lives.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(unsigned left) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    int first = 0;
+    for (unsigned free = 0;; ++first) {
+      if (::fcntl(first, F_GETFD) < 0 && free++ == left) break;
+    }
+    const rlimit lower{static_cast<rlim_t>(first), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &lower), 0);
+  }
+  ~DescriptorLimit() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+class FewDescriptors : public SlowDisk {
+ protected:
+  // Makes the call in a new directory, with more and more descriptors, until it succeeds. One that
+  // has failed has changed nothing: `is_done` says whether it has.
+  template <std::uint32_t kNumber, class ArgsIn, class IsDone>
+  void expect_nothing_done_unless_it_succeeds(const ArgsIn& args_in, const IsDone& is_done) {
+    constexpr unsigned kMost = 12;
+    unsigned refused = 0;
+    const auto made = [&](const std::string& name) {
+      fs::create_directories(folder_ / name / "folder");
+      std::ofstream(folder_ / name / "file") << "x";
+      return args_in(handle_of(name.c_str()));
+    };
+    // The sanitizer of virtual calls needs descriptors the first time that it sees a class.
+    (void)call<kNumber>(made(std::to_string(kNumber)));
+    for (unsigned left = 0; left <= kMost; ++left) {
+      const std::string name = std::to_string(kNumber) + "-" + std::to_string(left);
+      const fs::path directory = folder_ / name;
+      const auto args = made(name);
+      nfsstat3 status{};
+      {
+        const DescriptorLimit limit(left);
+        status = call<kNumber>(args).status();
+      }
+      EXPECT_EQ(is_done(directory), status == nfsstat3::NFS3_OK)
+          << "procedure " << kNumber << ", " << left << " left: " << to_text(status);
+      if (status == nfsstat3::NFS3_OK) break;
+      EXPECT_EQ(status, nfsstat3::NFS3ERR_JUKEBOX);
+      ++refused;
+      EXPECT_LT(left, kMost) << "it never succeeds";
+    }
+    EXPECT_GT(refused, 0U) << "procedure " << kNumber;
+  }
+  // Returns whether a directory has a name.
+  static auto has(const char* name) {
+    return [name](const fs::path& directory) {
+      return fs::exists(fs::symlink_status(directory / name));
+    };
+  }
+  static auto lacks(const char* name) {
+    return [name](const fs::path& directory) { return !fs::exists(directory / name); };
+  }
+};
+
+TEST_F(FewDescriptors, MakeNothingOfWhichTheClientIsNotTold) {
+  expect_nothing_done_unless_it_succeeds<nfs3::NFSPROC3_MKDIR>(
+      [](const auto& directory) {
+        return nfs3::MKDIR3args{{directory, "new"}, {}};
+      },
+      has("new"));
+  expect_nothing_done_unless_it_succeeds<nfs3::NFSPROC3_SYMLINK>(
+      [](const auto& directory) {
+        return nfs3::SYMLINK3args{{directory, "new"}, {{}, "target"}};
+      },
+      has("new"));
+  expect_nothing_done_unless_it_succeeds<nfs3::NFSPROC3_CREATE>(
+      [](const auto& directory) {
+        nfs3::createhow3 how;
+        how.set_obj_attributes(nfs3::createmode3::GUARDED, nfs3::sattr3());
+        return nfs3::CREATE3args{{directory, "new"}, how};
+      },
+      has("new"));
+  expect_nothing_done_unless_it_succeeds<nfs3::NFSPROC3_LINK>(
+      [this](const auto& directory) {
+        return nfs3::LINK3args{handle_of("one"), {directory, "new"}};
+      },
+      has("new"));
+}
+
+TEST_F(FewDescriptors, TakeNothingAwayOfWhichTheClientIsNotTold) {
+  expect_nothing_done_unless_it_succeeds<nfs3::NFSPROC3_REMOVE>(
+      [](const auto& directory) {
+        return nfs3::REMOVE3args{{directory, "file"}};
+      },
+      lacks("file"));
+  expect_nothing_done_unless_it_succeeds<nfs3::NFSPROC3_RMDIR>(
+      [](const auto& directory) {
+        return nfs3::RMDIR3args{{directory, "folder"}};
+      },
+      lacks("folder"));
+  expect_nothing_done_unless_it_succeeds<nfs3::NFSPROC3_RENAME>(
+      [](const auto& directory) {
+        return nfs3::RENAME3args{{directory, "file"}, {directory, "new"}};
+      },
+      has("new"));
+}
+
+TEST_F(FewDescriptors, SetNoAttributesOfWhichTheClientIsNotTold) {
+  expect_nothing_done_unless_it_succeeds<nfs3::NFSPROC3_SETATTR>(
+      [](const auto& directory) {
+        nfs3::sattr3 mode;
+        mode.mode.set_mode(0700);
+        return nfs3::SETATTR3args{directory, mode, {}};
+      },
+      [](const fs::path& directory) {
+        return fs::status(directory).permissions() == fs::perms::owner_all;
+      });
+}
+
+class FullDiskOfHandles : public SlowDisk {
+ protected:
+  FullDiskOfHandles() : SlowDisk(HandleKind::kTable) {}
+};
+
+// The disk of the table has no room any more, that of the files has.
+TEST_F(FullDiskOfHandles, MakesNothingThatHasNoHandle) {
+  nfs3::createhow3 how;
+  how.set_obj_attributes(nfs3::createmode3::GUARDED, nfs3::sattr3());
+  std::uintmax_t size = 0;
+  for (const auto& each : fs::directory_iterator(state())) size = std::max(size, each.file_size());
+  const FileSizeLimit limit(size);
+  unsigned refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = "new-" + std::to_string(i);
+    const nfsstat3 status = i % 2 == 0 ? call<nfs3::NFSPROC3_MKDIR>({{root_, name}, {}}).status()
+                                       : call<nfs3::NFSPROC3_CREATE>({{root_, name}, how}).status();
+    EXPECT_EQ(fs::exists(folder_ / name), status == nfsstat3::NFS3_OK) << name;
+    refused += status == nfsstat3::NFS3_OK ? 0 : 1;
+  }
+  EXPECT_GT(refused, 0U);
 }
 
 }  // namespace

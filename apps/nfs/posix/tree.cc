@@ -38,6 +38,10 @@ Found none(nfsstat3 error) {
   return found;
 }
 
+bool has_content(const Found& file) {
+  return S_ISDIR(file.status.st_mode) || S_ISREG(file.status.st_mode);
+}
+
 // File systems of this machine whose inodes are whole once they are in memory. Others may ask a
 // server or a process for a file's attributes.
 bool keeps_inodes_in_memory(const files::File& root) {
@@ -262,9 +266,13 @@ std::mutex& Tree::lock_of(const InnerHandle& handle) noexcept {
   return locks_[HashOfHandle()(handle) % locks_.size()];
 }
 
+bool Tree::prepare_to_settle(const Found& file) {
+  if (settings_.is_async || !has_content(file)) return true;
+  return file.file->content(false) != nullptr || errno == EACCES || errno == EPERM;
+}
+
 bool Tree::settle(const Found& file) {
-  if (settings_.is_async) return true;
-  if (!S_ISDIR(file.status.st_mode) && !S_ISREG(file.status.st_mode)) return true;
+  if (settings_.is_async || !has_content(file)) return true;
   const files::File* const content = file.file->content(false);
   // The change may have taken the server's own right to open it.
   const bool is_closed = content == nullptr && (errno == EACCES || errno == EPERM);
@@ -276,7 +284,8 @@ bool Tree::settle(const Found& file) {
   // Writes of others may be what failed, and the kernel says it once.
   const int error = errno;
   change_verifier();
-  errno = error;
+  // A client that is asked to come back would make again what was made.
+  errno = status_of(error) == nfsstat3::NFS3ERR_JUKEBOX ? EIO : error;
   return false;
 }
 
@@ -290,13 +299,18 @@ void Tree::change_verifier() noexcept {
 
 DirectoryChange::DirectoryChange(Tree& tree, const nfs3::nfs_fh3& handle)
     : tree_(tree), directory_(tree.find_directory(handle)) {
-  if (!directory_) return;
-  begin_again();
+  if (directory_) begin_again();
+  prepare();
 }
 
 DirectoryChange::DirectoryChange(Tree& tree, Found directory)
     : tree_(tree), directory_(std::move(directory)) {
   if (directory_) (void)::fstat(directory_.descriptor(), &directory_.status);
+  prepare();
+}
+
+void DirectoryChange::prepare() {
+  if (directory_ && !tree_.prepare_to_settle(directory_)) directory_.error = status_of(errno);
 }
 
 void DirectoryChange::begin_again() {

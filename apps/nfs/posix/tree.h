@@ -80,6 +80,9 @@ class Tree {
   // Changes of a file's or a directory's attributes, one at a time: those from before and from
   // after a change belong together then.
   std::mutex& lock_of(const InnerHandle& handle) noexcept;
+  // Opens what settle() needs, before the change: one that was made is not to fail for want of
+  // descriptors, since the client would make it again. False: errno.
+  bool prepare_to_settle(const Found& file);
   // Waits until a change is on the disk, unless the export is asynchronous. False: errno. Call it
   // without a lock: the disk may have much to write, and others wait for the lock.
   bool settle(const Found& file);
@@ -111,7 +114,8 @@ class Tree {
   std::array<std::mutex, 64> locks_;
 };
 
-// The change of one directory: locked until end(), with its attributes from before.
+// The change of one directory: locked until end(), with its attributes from before. The directory
+// can be settled after it.
 class DirectoryChange {
  public:
   DirectoryChange(Tree& tree, const nfs3::nfs_fh3& handle);
@@ -129,6 +133,8 @@ class DirectoryChange {
   void begin_again();
 
  private:
+  void prepare();
+
   Tree& tree_;
   Found directory_;
   std::unique_lock<std::mutex> lock_;
