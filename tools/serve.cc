@@ -264,8 +264,8 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log, Tap& t
 }
 
 // Raises the limit of descriptors to what connections and open files need, as far as that may be
-// done; files have what is left.
-void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
+// done; files have what is left. Each of the exports has workers of its own.
+void make_room_for_descriptors(ServeOptions& options, std::size_t exports, StderrLog& log) {
   // Listeners, and what waits for them; and siwarp's connections that are not or no more in use,
   // which nobody counts (half_open_max, and for each thread lingering_max, of
   // rdma/siwarp/provider.h).
@@ -286,7 +286,7 @@ void make_room_for_descriptors(ServeOptions& options, StderrLog& log) {
   rlim_t wanted =
       transports * options.connections_max + kOthers + kOfAThread * std::size_t{options.threads};
   if (nfs.is_wanted()) {
-    wanted += kOfAWorker * nfs.workers;
+    wanted += kOfAWorker * nfs.workers * std::max<std::size_t>(exports, 1);
     const rlim_t left = files.rlim_max > wanted ? (files.rlim_max - wanted) / kOfAFile : 0;
     constexpr std::size_t kFilesMin = 16;
     if (left < kFilesMin) {
@@ -517,8 +517,10 @@ void serve(ServeOptions& options) {
   std::optional<bench::BenchService> bench;
   std::unique_ptr<nfs::Exporter> exporter;  // all outlive the server
   if (!options.directory.empty()) open_store(options, log, store);
-  make_room_for_descriptors(options, log);
-  if (options.nfs.is_wanted()) exporter = open_exports(options.nfs, log);
+  std::vector<nfs::Export> exports;
+  if (options.nfs.is_wanted()) exports = exports_of(options.nfs, log);
+  make_room_for_descriptors(options, exports.size(), log);
+  if (options.nfs.is_wanted()) exporter = open_exports(std::move(exports), options.nfs, log);
   std::unique_ptr<gss::Mechanism> kerberos;
   Tap tap(kTapRoom);
   Server server = listen(options, log, tap);

@@ -147,9 +147,10 @@ std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log) {
   return exports;
 }
 
-std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log) {
+std::unique_ptr<nfs::Exporter> open_exports(std::vector<nfs::Export> exports,
+                                            const NfsOptions& options, StderrLog& log) {
   nfs::ExporterOptions wanted;
-  wanted.exports = exports_of(options, log);
+  wanted.exports = std::move(exports);
   wanted.key_path = key_path(options, log);
   wanted.workers = options.workers;
   wanted.open_files_max = options.open_files_max;

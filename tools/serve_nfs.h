@@ -17,8 +17,9 @@ namespace rpcrdma::tools {
 
 inline constexpr std::uint16_t kNfsTcpPort = 2049;
 
-// Reads the rules and opens the directories; ends the command if something is wrong with them.
-std::unique_ptr<nfs::Exporter> open_exports(const NfsOptions& options, StderrLog& log);
+// Opens the directories; ends the command if something is wrong with them.
+std::unique_ptr<nfs::Exporter> open_exports(std::vector<nfs::Export> exports,
+                                            const NfsOptions& options, StderrLog& log);
 
 // Reads the rules; ends the command if something is wrong with them.
 std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log);
