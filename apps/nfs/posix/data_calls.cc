@@ -161,6 +161,8 @@ nfs3::WRITE3res run(Tree& tree, const Caller& caller, const nfs3::WRITE3args& ar
                              : write_at(*content, args.data, args.offset, flags_of(args.stable));
     if (written) {
       count = *written;
+      // Behind the write: a COMMIT that forgets this before has written the data.
+      if (args.stable == stable_how::UNSTABLE) file.file->set_unstable();
       if (args.stable != stable_how::UNSTABLE) file.file->close_writable_when_idle(file.status);
     } else {
       const int error = errno;
@@ -190,10 +192,9 @@ nfs3::COMMIT3res run(Tree& tree, const Caller& caller, const nfs3::COMMIT3args& 
     // The kernel reports an error of writing back only once: of two COMMITs at a time, one would
     // report it, and the other would succeed with the old verifier.
     const std::lock_guard lock(file.file->commits());
-    const files::File* const content = file.file->content(true);
-    if (content == nullptr) {
+    if (file.file->content(true) == nullptr) {
       status = status_of(errno);
-    } else if (::fdatasync(content->descriptor()) != 0) {
+    } else if (!file.file->commit()) {
       status = status_of(errno);
       // The kernel says this once. Whoever has written since the last COMMIT has to write again.
       tree.change_verifier();

@@ -12,6 +12,7 @@ namespace {
 using nfs::posix::DiskForTest;
 
 int sync(long number, int descriptor) {
+  ++DiskForTest::syncs;
   ++DiskForTest::waiting;
   while (DiskForTest::is_slow) std::this_thread::yield();
   --DiskForTest::waiting;

@@ -15,6 +15,7 @@ struct DiskForTest {
   static inline std::atomic<int> sync_error = 0;
   // The error of any write.
   static inline std::atomic<int> write_error = 0;
+  static inline std::atomic<int> syncs = 0;        // calls of any of them
   static inline std::atomic<int> whole_syncs = 0;  // calls of syncfs(2)
 };
 

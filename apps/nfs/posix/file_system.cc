@@ -56,7 +56,7 @@ std::optional<typename Procedure::Results> execute_at_once(Tree& tree,
 class Closing final : public Job {
  public:
   explicit Closing(Tree& tree) : tree_(tree) {}
-  void run() override { tree_.open_files().close_what_left(); }
+  void run() override { tree_.open_files().sync_what_leaves(); }
   void turn_away() override {}  // the next call that a thread makes does it
 
  private:
@@ -79,6 +79,7 @@ class Operation final : public Job {
     if (results.status() == nfs3::nfsstat3::NFS3ERR_JUKEBOX) tree_.open_files().shrink();
     tree_.open_files().close_what_left();
     end(std::move(results));
+    tree_.open_files().sync_what_leaves();
   }
   // The client asks again after a while.
   void turn_away() override { end(failed<Results>(nfs3::nfsstat3::NFS3ERR_JUKEBOX)); }

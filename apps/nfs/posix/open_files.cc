@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -74,12 +75,20 @@ void OpenFile::adopt(files::File content) {
   if (!writable_.is_open()) writable_ = std::move(content);
 }
 
+bool OpenFile::commit() {
+  // First: what is written meanwhile may be too late for this.
+  is_unstable_ = false;
+  const files::File* const data = content(true);
+  return data != nullptr && ::fdatasync(data->descriptor()) == 0;
+}
+
 OpenFiles::~OpenFiles() {
   for (const auto& [handle, file] : by_handle_) delete file;
 }
 
 OpenFiles::Use OpenFiles::use(OpenFile& file) noexcept {
-  if (file.uses_++ == 0) idle_.erase(file.place_);
+  if (file.uses_++ == 0) list_of(file).erase(file.place_);
+  file.is_leaving_ = false;
   return {*this, file};
 }
 
@@ -103,7 +112,7 @@ OpenFiles::Use OpenFiles::add(const InnerHandle& handle, files::File path) {
   const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
   if (found != by_handle_.end()) return use(*found->second);  // another thread was faster
-  while (!idle_.empty() && idle_.size() >= files_max_) drop_oldest();
+  while (idle_count() > 0 && idle_count() >= files_max_) drop_oldest();
   auto* const file = new OpenFile;
   file->handle_ = handle;
   file->path_ = std::move(path);
@@ -115,13 +124,13 @@ OpenFiles::Use OpenFiles::add(const InnerHandle& handle, files::File path) {
 void OpenFiles::set_files_max(std::size_t files_max) {
   const std::lock_guard lock(mutex_);
   files_max_ = files_max;
-  while (idle_.size() > files_max_) drop_oldest();
+  while (idle_count() > files_max_) drop_oldest();
 }
 
 void OpenFiles::release(OpenFile& file) noexcept {
   const std::lock_guard lock(mutex_);
   if (--file.uses_ > 0) return;
-  if (file.is_written_.exchange(false)) {
+  if (!file.is_unstable_ && file.is_written_.exchange(false)) {
     left_contents_.push_back(std::move(file.writable_));
     left_count_ += kLeftMax;  // nobody can execute it until then
   }
@@ -129,29 +138,65 @@ void OpenFiles::release(OpenFile& file) noexcept {
     forgotten_.erase(file.place_);
     return leave(file);
   }
-  idle_.push_front(&file);
-  file.place_ = idle_.begin();
-  if (idle_.size() > files_max_) drop_oldest();
+  if (std::exchange(file.is_leaving_, false) && !file.is_unstable_) {
+    by_handle_.erase(file.handle_);
+    return leave(file);
+  }
+  list_of(file).push_front(&file);
+  file.place_ = list_of(file).begin();
+  if (idle_count() > files_max_) drop_oldest();
 }
 
 void OpenFiles::drop_oldest() {
+  if (idle_.empty()) {
+    OpenFile* const oldest = unstable_.back();
+    unstable_.pop_back();
+    oldest->uses_ = 1;
+    oldest->is_leaving_ = true;
+    leaving_.push_back(oldest);
+    left_count_ += 1;
+    return;
+  }
   OpenFile* const oldest = idle_.back();
   idle_.pop_back();
   by_handle_.erase(oldest->handle_);
   leave(*oldest);
 }
 
+// Calls find such a file, so that a COMMIT of it waits for this one, and has its error or a new
+// verifier.
+void OpenFiles::sync_what_leaves() {
+  for (;;) {
+    OpenFile* file = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (leaving_.empty()) break;
+      file = leaving_.back();
+      leaving_.pop_back();
+    }
+    {
+      const std::lock_guard lock(file->commits());
+      if (file->is_unstable_ && !file->commit()) lost_();
+    }
+    release(*file);
+  }
+  close_what_left();
+}
+
 void OpenFiles::forget(const InnerHandle& handle) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = by_handle_.find(handle);
-  if (found != by_handle_.end()) take_out(*found->second);
+  if (found == by_handle_.end()) return;
+  // Another name of it may be left, and its data is not on the disk.
+  OpenFile& file = *found->second;
+  if (!file.is_unstable_ || room_of_removed(file.path_)) take_out(file);
 }
 
 void OpenFiles::take_out(OpenFile& file) {
   by_handle_.erase(file.handle_);
   file.is_forgotten_ = true;
   if (file.uses_ == 0) {
-    idle_.erase(file.place_);
+    list_of(file).erase(file.place_);
     return leave(file);
   }
   forgotten_.push_front(&file);
@@ -160,7 +205,7 @@ void OpenFiles::take_out(OpenFile& file) {
 
 void OpenFiles::shrink() {
   const std::lock_guard lock(mutex_);
-  for (std::size_t left = (idle_.size() + 1) / 2; left > 0; --left) drop_oldest();
+  for (std::size_t left = (idle_count() + 1) / 2; left > 0; --left) drop_oldest();
 }
 
 void OpenFiles::close_what_left() {
@@ -209,7 +254,7 @@ OpenFiles::Held OpenFiles::close_removed(Clock::time_point now, std::size_t look
       held.bytes += room;
     }
   }
-  close_what_left();
+  sync_what_leaves();
   return held;
 }
 

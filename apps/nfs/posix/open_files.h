@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,12 @@ class OpenFile {
   void close_writable_when_idle(const struct stat& status) noexcept {
     if (can_reopen(status)) is_written_ = true;
   }
+
+  // Data was written that is not on the disk. The descriptor stays open until it is: the kernel
+  // says that writing back has failed to those alone that have the file open.
+  void set_unstable() noexcept { is_unstable_ = true; }
+  // Waits for the disk, with commits() held. False: errno; data that was written may be lost.
+  bool commit();
 
   // Returns whether the kernel has read the file's rights, and so has them in memory.
   bool are_rights_known() const noexcept { return are_rights_known_; }
@@ -83,13 +90,15 @@ class OpenFile {
   files::File readable_;  // guarded by mutex_
   std::mutex commits_;
   std::atomic<bool> is_written_ = false;
+  std::atomic<bool> is_unstable_ = false;
   std::atomic<bool> are_rights_known_ = false;
   std::atomic<std::uint64_t> writes_begun_ = 0, writes_ended_ = 0;
   // Guarded by the lock of OpenFiles.
   std::size_t uses_ = 0;
   bool is_forgotten_ = false;  // goes with its last use
   bool is_looked_at_ = false;  // by close_removed(), which closes it if it leaves meanwhile
-  std::list<OpenFile*>::iterator place_{};  // in idle_ or forgotten_
+  bool is_leaving_ = false;    // goes when its data is on the disk, unless somebody uses it again
+  std::list<OpenFile*>::iterator place_{};  // in a list of OpenFiles
   std::optional<std::chrono::steady_clock::time_point> held_since_;
 };
 
@@ -127,9 +136,11 @@ class OpenFiles {
     OpenFile* file_ = nullptr;
   };
 
-  // Keeps at most so many files that no call uses; each has up to three descriptors. `handles`
-  // outlives it.
-  OpenFiles(Handles& handles, std::size_t files_max) : handles_(handles), files_max_(files_max) {}
+  // Keeps at most so many files that no call uses; each has up to three descriptors. `lost` is
+  // called where data that was not committed may be lost. `handles` outlives it.
+  OpenFiles(
+      Handles& handles, std::size_t files_max, std::function<void()> lost = [] {})
+      : handles_(handles), lost_(std::move(lost)), files_max_(files_max) {}
   ~OpenFiles();
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
@@ -152,13 +163,22 @@ class OpenFiles {
   static constexpr std::chrono::seconds kHeldMax{5};
   // Closes what has left the table: of a large file that was removed that takes its time.
   void close_what_left();
+  // Waits until the data of files that are to leave is on the disk, and closes them. Call it on a
+  // thread that may wait, and not before a call that does not.
+  void sync_what_leaves();
   // It is time for that: no call is answered at once before it is done.
   bool has_much_to_close() const noexcept { return left_count_ >= kLeftMax; }
   std::size_t size() const;
 
  private:
   void release(OpenFile& file) noexcept;
+  // With mutex_ held, as the next three.
   Use use(OpenFile& file) noexcept;
+  std::size_t idle_count() const noexcept { return idle_.size() + unstable_.size(); }
+  std::list<OpenFile*>& list_of(const OpenFile& file) noexcept {
+    return file.is_unstable_ ? unstable_ : idle_;
+  }
+  // Those go first that have nothing to be synced.
   void drop_oldest();
   // Removes a file from the table, with mutex_ held; it goes with its last use.
   void take_out(OpenFile& file);
@@ -173,12 +193,16 @@ class OpenFiles {
   static constexpr std::size_t kLeftMax = 32;
 
   Handles& handles_;
+  const std::function<void()> lost_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::size_t files_max_;
   std::unordered_map<InnerHandle, OpenFile*, HashOfHandle> by_handle_;
-  std::list<OpenFile*> idle_;       // those that nobody uses, the one used last in front
+  // Those that nobody uses, the ones used last in front; with data that may not be on the disk in a
+  // list of their own.
+  std::list<OpenFile*> idle_, unstable_;
   std::list<OpenFile*> forgotten_;  // those in use that were removed
+  std::vector<OpenFile*> leaving_;  // to be synced; each is in use until then
   std::size_t bucket_ = 0;          // of by_handle_, at which close_removed() goes on
   std::vector<std::unique_ptr<OpenFile>> left_;
   std::vector<files::File> left_contents_;

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "nfs/posix/disk_for_test.h"
+
 namespace nfs::posix {
 namespace {
 
@@ -134,6 +136,15 @@ TEST_F(OpenFilesTest, KnowsWhetherAFileWasWrittenMeanwhile) {
   EXPECT_TRUE(OpenFile::Quiet(*use));
 }
 
+TEST_F(OpenFilesTest, KeepsFilesWithUnstableDataWhileOthersCanGo) {
+  for (const unsigned number : {0U, 1U}) files_.find(numbered(number))->set_unstable();
+  for (unsigned i = 2; i < 8; ++i) (void)files_.find(numbered(i));
+  EXPECT_EQ(files_.size(), 4U);
+  EXPECT_EQ(handles_.opened, 8);
+  for (const unsigned number : {0U, 1U, 6U, 7U}) (void)files_.find(numbered(number));
+  EXPECT_EQ(handles_.opened, 8) << "they are open";
+}
+
 // Opens files of a directory of its own, by their numbers.
 class Numbered final : public Handles {
  public:
@@ -175,6 +186,95 @@ class Numbered final : public Handles {
  private:
   std::string top_;
 };
+
+class UnstableFilesTest : public testing::Test {
+ protected:
+  UnstableFilesTest() {
+    for (unsigned i = 0; i < kFiles; ++i) handles_.make(i);
+  }
+  ~UnstableFilesTest() override { DiskForTest::sync_error = 0; }
+  void write(unsigned number) {
+    const OpenFiles::Use use = files_.find(numbered(number));
+    ASSERT_NE(use->content(true), nullptr);
+    use->set_unstable();
+  }
+
+  static constexpr unsigned kFiles = 4;
+  Numbered handles_;
+  int lost_ = 0;
+  OpenFiles files_{handles_, 2, [this] { ++lost_; }};
+};
+
+TEST_F(UnstableFilesTest, AreSyncedBeforeTheyAreClosed) {
+  DiskForTest::syncs = 0;
+  for (const unsigned number : {0U, 1U, 2U}) write(number);
+  EXPECT_EQ(DiskForTest::syncs, 0) << "not while a call waits";
+  EXPECT_EQ(files_.size(), 3U) << "a COMMIT finds it open";
+  files_.sync_what_leaves();
+  EXPECT_EQ(DiskForTest::syncs, 1);
+  EXPECT_EQ(files_.size(), 2U);
+  EXPECT_EQ(lost_, 0);
+}
+
+TEST_F(UnstableFilesTest, AreReportedWhenTheDiskDoesNotTakeThem) {
+  for (const unsigned number : {0U, 1U, 2U}) write(number);
+  DiskForTest::sync_error = EIO;
+  files_.sync_what_leaves();
+  EXPECT_EQ(lost_, 1);
+  files_.set_files_max(0);
+  files_.sync_what_leaves();
+  EXPECT_EQ(lost_, 3);
+  EXPECT_EQ(files_.size(), 0U);
+}
+
+TEST_F(UnstableFilesTest, AreNotSyncedOnceTheyAreCommitted) {
+  for (const unsigned number : {0U, 1U}) {
+    write(number);
+    EXPECT_TRUE(files_.find(numbered(number))->commit());
+  }
+  DiskForTest::syncs = 0;
+  files_.set_files_max(0);
+  files_.sync_what_leaves();
+  EXPECT_EQ(DiskForTest::syncs, 0);
+  EXPECT_EQ(files_.size(), 0U);
+}
+
+TEST_F(UnstableFilesTest, StayOpenIfSomebodyUsesThemBeforeTheyAreClosed) {
+  files_.set_files_max(kFiles);
+  for (const unsigned number : {0U, 1U, 2U}) write(number);
+  files_.shrink();  // 0 and 1
+  (void)files_.find(numbered(0));
+  files_.sync_what_leaves();
+  EXPECT_EQ(files_.size(), 2U);
+  handles_.remove(0);
+  EXPECT_TRUE(files_.find(numbered(0))) << "it is open, or could not be found";
+}
+
+TEST_F(UnstableFilesTest, AreClosedWhenTheyAreRemovedUnlessANameIsLeft) {
+  write(0);
+  write(1);
+  files_.forget(numbered(0));
+  EXPECT_EQ(files_.size(), 2U);
+  handles_.remove(1);
+  files_.forget(numbered(1));
+  EXPECT_EQ(files_.size(), 1U);
+}
+
+// For TSan and ASan.
+TEST_F(UnstableFilesTest, AreSyncedBesideCalls) {
+  std::atomic<bool> is_over = false;
+  std::thread syncing([&] {
+    while (!is_over) files_.sync_what_leaves();
+  });
+  for (unsigned i = 0; i < 500; ++i) {
+    write(i % kFiles);
+    if (i % 3 == 0) EXPECT_TRUE(files_.find(numbered(i % kFiles))->commit());
+    if (i % 7 == 0) files_.shrink();
+  }
+  is_over = true;
+  syncing.join();
+  EXPECT_EQ(lost_, 0);
+}
 
 class RemovedFilesTest : public testing::Test {
  protected:

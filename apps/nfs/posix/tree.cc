@@ -109,7 +109,7 @@ Tree::Tree(files::File root, std::unique_ptr<Handles> handles, const HandleMaker
       limits_(limits_of(root_)),
       top_(can_take_identities() ? files::File() : reopened(root_, O_RDONLY | O_DIRECTORY)),
       root_handle_(handles_->of(root_, {}, {}).value_or(InnerHandle())),
-      open_(*handles_, settings.open_files_max),
+      open_(*handles_, settings.open_files_max, [this] { change_verifier(); }),
       verifier_(random_number()) {}
 
 bool Tree::reading_sets_time(const struct stat& status) const noexcept {
