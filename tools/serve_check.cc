@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nfs/export_table.h"
+#include "nfs/handle_seal.h"
 #include "nfs/plug_in.h"
 #include "tools/serve_nfs.h"
 #include "tools/text.h"
@@ -53,6 +54,13 @@ void check_directories(const ServeOptions& options, const std::vector<nfs::Expor
   fs::path above = fs::path(blobs).parent_path();  // in which serving makes it
   if (above.empty()) above = ".";
   check("--blob", above, W_OK | X_OK);
+}
+
+// Ends the command if the key of file handles is there and cannot be used.
+void check_key(const NfsOptions& options) {
+  const std::string path = planned_key_path(options);
+  if (path.empty()) return;
+  if (const auto key = nfs::HandleKey::read(path); !key) fail(kUsage, key.error());
 }
 
 std::string rules_text(const nfs::ExportRules& rules) {
@@ -205,6 +213,7 @@ void check_serving(const ServeOptions& options, StderrLog& log) {
     fail(kUsage, problem);
   }
   check_directories(options, exports);
+  if (options.nfs.is_wanted()) check_key(options.nfs);
   if (options.prints_unit) return print_unit(options, exports);
   print_check(options, exports);
 }

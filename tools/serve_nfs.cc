@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kExportsFileMax = 16U << 20U;  // bytes
+constexpr std::string_view kKeyName = "handle-key";
 
 // Returns the directory in which a program keeps state that has to outlast it.
 fs::path state_directory() {
@@ -123,6 +124,12 @@ std::string security_of(const nfs::Export& made) {
 
 }  // namespace
 
+std::string planned_key_path(const NfsOptions& options) {
+  if (!options.key_path.empty()) return options.key_path;
+  const fs::path directory = state_directory();
+  return directory.empty() ? std::string() : (directory / kKeyName).string();
+}
+
 std::string key_path(const NfsOptions& options, StderrLog& log) {
   if (!options.key_path.empty()) return options.key_path;
   const fs::path directory = state_directory();
@@ -135,7 +142,7 @@ std::string key_path(const NfsOptions& options, StderrLog& log) {
                           directory.empty() ? "HOME is not set" : directory.string()));
     return {};
   }
-  return directory / "handle-key";
+  return directory / kKeyName;
 }
 
 std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log) {

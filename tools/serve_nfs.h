@@ -23,6 +23,8 @@ std::unique_ptr<nfs::Exporter> open_exports(std::vector<nfs::Export> exports,
 
 // Reads the rules; ends the command if something is wrong with them.
 std::vector<nfs::Export> exports_of(const NfsOptions& options, StderrLog& log);
+// Returns the file with the key of handles, without making its directory; empty: as below.
+std::string planned_key_path(const NfsOptions& options);
 // Returns the file with the key of handles; empty: there is no place for one, which is logged.
 std::string key_path(const NfsOptions& options, StderrLog& log);
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -45,6 +46,35 @@ rpcrdma::Unexpected<std::string> wrong(const std::string& path, const std::strin
   return rpcrdma::Unexpected<std::string>("the key of file handles in " + path + ": " + what);
 }
 
+// Gives the file a second name, unless something has that. The first one may go on to be there.
+bool give_name(const std::string& file, const std::string& name) {
+  if (::link(file.c_str(), name.c_str()) == 0 || errno == EEXIST) return true;
+  // Some file systems have no second names.
+  const bool has_links = errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS;
+  return !has_links &&
+         (::renameat2(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), RENAME_NOREPLACE) == 0 ||
+          errno == EEXIST);
+}
+
+// Puts a file there, unless there is one. It has its name when all of it is on the disk, so that
+// the end of this machine leaves all of it or none, and no other server reads a part. False: errno.
+bool put(const std::string& path, std::span<const std::byte> content) {
+  std::string temporary = path + ".XXXXXX";
+  files::File file(::mkostemp(temporary.data(), O_CLOEXEC));  // for its owner alone
+  if (!file.is_open()) return false;
+  const bool is_put =
+      file.write_at(content, 0) && ::fsync(file.descriptor()) == 0 && give_name(temporary, path);
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  errno = error;
+  if (!is_put) return false;
+  const std::size_t slash = path.rfind('/');
+  const files::File directory(slash == std::string::npos ? "." : path.substr(0, slash + 1),
+                              O_RDONLY | O_DIRECTORY);
+  // Some file systems have no such call, and some directories may not be read.
+  return !directory.is_open() || ::fsync(directory.descriptor()) == 0 || errno == EINVAL;
+}
+
 }  // namespace
 
 // FNV-1a: what exports are is no secret, and their handles are sealed.
@@ -64,25 +94,9 @@ HandleKey HandleKey::random() {
   return HandleKey(bytes);
 }
 
-rpcrdma::Expected<HandleKey, std::string> HandleKey::load(const std::string& path) {
-  files::File file(path, O_RDONLY);
-  if (!file.is_open() && errno == ENOENT) {
-    const HandleKey made = random();
-    files::File fresh(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (fresh.is_open()) {
-      if (fresh.write_at(std::as_bytes(std::span(made.bytes_)), 0) &&
-          ::fsync(fresh.descriptor()) == 0) {
-        return made;
-      }
-      const int error = errno;
-      ::unlink(path.c_str());
-      return wrong(path, std::string("it cannot be written: ") + std::strerror(error));
-    }
-    if (errno != EEXIST) {
-      return wrong(path, std::string("it cannot be made: ") + std::strerror(errno));
-    }
-    file = files::File(path, O_RDONLY);  // another server was faster
-  }
+rpcrdma::Expected<std::optional<HandleKey>, std::string> HandleKey::read(const std::string& path) {
+  const files::File file(path, O_RDONLY);
+  if (!file.is_open() && errno == ENOENT) return std::optional<HandleKey>();
   if (!file.is_open()) return wrong(path, std::strerror(errno));
   const auto status = file.status();
   if (!status || !S_ISREG(status->st_mode)) return wrong(path, "this is no file");
@@ -96,7 +110,21 @@ rpcrdma::Expected<HandleKey, std::string> HandleKey::load(const std::string& pat
                  "it has not 16 bytes; remove it and a new one is made, by which clients "
                  "have to mount anew");
   }
-  return HandleKey(bytes);
+  return std::optional(HandleKey(bytes));
+}
+
+rpcrdma::Expected<HandleKey, std::string> HandleKey::load(const std::string& path) {
+  auto found = read(path);
+  if (found && !*found) {
+    const HandleKey made = random();
+    if (!put(path, std::as_bytes(std::span(made.bytes_)))) {
+      return wrong(path, std::string("it cannot be made: ") + std::strerror(errno));
+    }
+    found = read(path);  // another server may have been faster
+  }
+  if (!found) return rpcrdma::Unexpected<std::string>(found.error());
+  if (!*found) return wrong(path, "somebody has removed it just now");
+  return **found;
 }
 
 HandleKey::Seal HandleKey::seal_of(std::span<const std::byte> bytes) const {

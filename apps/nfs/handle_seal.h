@@ -35,8 +35,11 @@ class HandleKey {
 
   // A new one, of the system's random numbers.
   static HandleKey random();
-  // Reads the key from the file; makes the file, readable by its owner alone, if there is none. The
-  // error text says what is wrong with it, and what to do.
+  // Reads the key from the file; nullopt: there is no file. The error text says what is wrong with
+  // it, and what to do.
+  static rpcrdma::Expected<std::optional<HandleKey>, std::string> read(const std::string& path);
+  // Also makes the file, readable by its owner alone, if there is none. Servers that do so at once
+  // have the same key.
   static rpcrdma::Expected<HandleKey, std::string> load(const std::string& path);
 
   nfs3::nfs_fh3 seal(ExportId id, std::span<const std::byte> inner) const;

@@ -6,11 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "nfs/posix/disk_for_test.h"
 
 namespace nfs {
 namespace {
@@ -98,6 +105,41 @@ TEST_F(HandleKeyTest, RefusesAFileOfAnotherSize) {
     ASSERT_FALSE(loaded) << size;
     EXPECT_THAT(loaded.error(), HasSubstr("16 bytes"));
   }
+}
+
+// The test's own disk holds the servers in the middle of it.
+TEST_F(HandleKeyTest, IsWholeOrNotThereAndTheSameForServersThatBeginAtOnce) {
+  posix::DiskForTest::is_slow = true;
+  const auto load = [this] { return HandleKey::load(path()); };
+  auto one = std::async(std::launch::async, load), other = std::async(std::launch::async, load);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (posix::DiskForTest::waiting < 2 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(posix::DiskForTest::waiting, 2) << "neither has seen the key of the other";
+  EXPECT_FALSE(std::filesystem::exists(path())) << "it may not be on the disk";
+  posix::DiskForTest::is_slow = false;
+  const auto its = one.get(), of_other = other.get();
+  ASSERT_TRUE(its) << its.error();
+  ASSERT_TRUE(of_other) << of_other.error();
+  EXPECT_TRUE(of_other->open(its->seal(1, inner(3))));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "the key alone";
+}
+
+TEST_F(HandleKeyTest, LeavesNothingOfOneThatIsNotOnTheDisk) {
+  posix::DiskForTest::sync_error = EIO;
+  const auto loaded = HandleKey::load(path());
+  posix::DiskForTest::sync_error = 0;
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error(), HasSubstr("cannot be made"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(HandleKeyTest, IsNotMadeByReading) {
+  const auto read = HandleKey::read(path());
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_FALSE(*read);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
 TEST_F(HandleKeyTest, SaysThatThePlaceIsNotThere) {

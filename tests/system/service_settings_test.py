@@ -246,6 +246,11 @@ class Check(ServiceFixture):
         self.refused("--exports {served}: Is a directory", "--check", "--exports={served}")
         self.refused("--exports {served}/none: No such file", "--check", "--exports={served}/none")
         self.refused("--blob {served}/none: No such file or directory", "--check", "--blob={served}/none/blobs")
+        key = self.root / "key-of-a-crash"
+        self.check("--nfs={served}", "--handle-key", key)
+        self.assertFalse(key.exists(), "a check made it")
+        key.touch(0o600)
+        self.refused(f"{key}: it has not 16 bytes", "--check", "--nfs={served}", "--handle-key", key)
         self.refused("there is nothing to serve", "--check")
         self.refused("--unit requires --check", "--blob={served}", "--unit")
 
