@@ -122,6 +122,8 @@ nfsstat3 drop_set_id_bits(const Call& call, const Found& file) {
 nfsstat3 set_attributes(const Call& call, const Found& file, const nfs3::sattr3& attributes) {
   nfsstat3 status = may_set(file.status, call.caller(), attributes,
                             [&](unsigned rights) { return call.may(file, rights); });
+  // A refused change of the owner is not to cost the file's content.
+  if (status == nfsstat3::NFS3_OK) status = may_own(file.status, call.caller(), attributes);
   if (const auto* const size = attributes.size.size(); status == nfsstat3::NFS3_OK && size) {
     status = set_size(call, file, *size);
   }

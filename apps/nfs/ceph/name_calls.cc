@@ -4,6 +4,7 @@
 #include <sys/sysmacros.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -22,10 +23,28 @@ mode_t mode_of(const nfs3::sattr3& attributes, mode_t otherwise) {
   return mode != nullptr ? *mode & 07777U : otherwise;
 }
 
+// Takes away what was made just now and is not what the caller asked for, unless the name is
+// another file's by now. False: it is still there.
+bool take_back(const Call& call, const Found& directory, const std::string& name,
+               const Found& made) {
+  const Found now = call.entry(directory, name);
+  if (!now) return now.error == nfsstat3::NFS3ERR_NOENT;
+  if (now.handle != made.handle) return true;
+  const auto remove = S_ISDIR(made.status.st_mode) ? ceph_ll_rmdir : ceph_ll_unlink;
+  if (remove(call.mount(), directory.inode.get(), component(name), call.identity()) < 0) {
+    return false;
+  }
+  call.session().open_files().forget(made.handle);
+  return true;
+}
+
 // Ends every procedure that makes a file: sets the attributes that were not given when it was made,
-// waits for the disk, and fills in the results.
+// waits for the disk, and fills in the results. If any of that fails, nothing is left of a file
+// that is new.
+enum class Age : std::uint8_t { kNew, kOld };
 template <class Results>
-Results made(const Call& call, const Found& directory, const Found& file, nfs3::sattr3 attributes) {
+Results made(const Call& call, const Found& directory, const std::string& name, const Found& file,
+             nfs3::sattr3 attributes, Age age = Age::kNew) {
   using Success = std::remove_pointer_t<decltype(Results().resok())>;
   using Failure = std::remove_pointer_t<decltype(Results().resfail())>;
   // Only root gives files away, but any caller may name a group of its own. The caller that was
@@ -40,6 +59,9 @@ Results made(const Call& call, const Found& directory, const Found& file, nfs3::
   if (status == nfsstat3::NFS3_OK) status = call.settle(file);
   if (status == nfsstat3::NFS3_OK) status = call.settle(directory);
   if (status != nfsstat3::NFS3_OK) {
+    const bool is_left = file && age == Age::kNew && !take_back(call, directory, name, file);
+    // A client that is asked to come back would find a file there.
+    if (is_left && status == nfsstat3::NFS3ERR_JUKEBOX) status = nfsstat3::NFS3ERR_IO;
     return failed<Results>(status, Failure{call.change_of(directory)});
   }
   nfs3::post_op_fh3 handle;
@@ -84,6 +106,7 @@ nfs3::CREATE3res create_exclusive(const Call& call, const Found& directory, cons
                                   const nfs3::createverf3& verifier) {
   const VerifierTimes times(verifier);
   Found file = create_new(call, directory, name, times.mode);
+  const Age age = file ? Age::kNew : Age::kOld;
   nfs3::sattr3 attributes;
   if (file) {
     attributes.atime.set_atime_(time_of(times.access));
@@ -94,7 +117,7 @@ nfs3::CREATE3res create_exclusive(const Call& call, const Found& directory, cons
     file = existing_file(call, directory, name);
     if (file && !times.are_those_of(file.status)) file.error = nfsstat3::NFS3ERR_EXIST;
   }
-  return made<nfs3::CREATE3res>(call, directory, file, attributes);
+  return made<nfs3::CREATE3res>(call, directory, name, file, attributes, age);
 }
 
 }  // namespace
@@ -121,6 +144,7 @@ nfs3::CREATE3res run(const Call& call, const nfs3::CREATE3args& args) {
   }
   nfs3::sattr3 attributes = *args.how.obj_attributes();
   Found file = create_new(call, directory, name, mode_of(attributes, 0));
+  const Age age = file ? Age::kNew : Age::kOld;
   if (file) {
     if ((mode_of(attributes, 0) & 07000U) == 0) attributes.mode = {};
   } else if (file.error == nfsstat3::NFS3ERR_EXIST &&
@@ -131,7 +155,7 @@ nfs3::CREATE3res run(const Call& call, const nfs3::CREATE3args& args) {
     length.size = attributes.size;
     attributes = length;
   }
-  return made<nfs3::CREATE3res>(call, directory, file, attributes);
+  return made<nfs3::CREATE3res>(call, directory, name, file, attributes, age);
 }
 
 nfs3::MKDIR3res run(const Call& call, const nfs3::MKDIR3args& args) {
@@ -148,7 +172,8 @@ nfs3::MKDIR3res run(const Call& call, const nfs3::MKDIR3args& args) {
   attributes.size = {};
   // A new directory keeps the set-group-id bit that it inherits from its parent.
   if ((mode_of(attributes, 0) & 06000U) == 0) attributes.mode = {};
-  return made<nfs3::MKDIR3res>(call, directory, call.found(result, inode, status), attributes);
+  return made<nfs3::MKDIR3res>(call, directory, args.where.name, call.found(result, inode, status),
+                               attributes);
 }
 
 nfs3::SYMLINK3res run(const Call& call, const nfs3::SYMLINK3args& args) {
@@ -168,7 +193,8 @@ nfs3::SYMLINK3res run(const Call& call, const nfs3::SYMLINK3args& args) {
   nfs3::sattr3 attributes = args.symlink.symlink_attributes;
   attributes.mode = {};  // a link has none here
   attributes.size = {};
-  return made<nfs3::SYMLINK3res>(call, directory, call.found(result, inode, status), attributes);
+  return made<nfs3::SYMLINK3res>(call, directory, args.where.name,
+                                 call.found(result, inode, status), attributes);
 }
 
 nfs3::MKNOD3res run(const Call& call, const nfs3::MKNOD3args& args) {
@@ -185,7 +211,8 @@ nfs3::MKNOD3res run(const Call& call, const nfs3::MKNOD3args& args) {
     type = args.what.type() == nfs3::ftype3::NF3SOCK ? S_IFSOCK : S_IFIFO;
     attributes = *pipe;
   } else {
-    return made<nfs3::MKNOD3res>(call, directory, refused(nfsstat3::NFS3ERR_BADTYPE), {});
+    return made<nfs3::MKNOD3res>(call, directory, args.where.name,
+                                 refused(nfsstat3::NFS3ERR_BADTYPE), {});
   }
   // The kernel asks for CAP_MKNOD; the library asks for nothing.
   const bool is_device = S_ISCHR(type) || S_ISBLK(type);
@@ -203,7 +230,8 @@ nfs3::MKNOD3res run(const Call& call, const nfs3::MKNOD3args& args) {
   }
   attributes.size = {};
   if ((mode_of(attributes, 0) & 07000U) == 0) attributes.mode = {};
-  return made<nfs3::MKNOD3res>(call, directory, call.found(result, inode, status), attributes);
+  return made<nfs3::MKNOD3res>(call, directory, args.where.name, call.found(result, inode, status),
+                               attributes);
 }
 
 }  // namespace nfs::ceph
