@@ -26,6 +26,7 @@ class ReceivePool {
   static constexpr std::size_t kKeptLeast = 2, kKeptMost = 64;
   // The most of a size that one call frees, in buffers and in bytes, so that it does not hold up a
   // round.
+  static constexpr std::size_t kWalkMax = 4096;  // buffers, to those that came back first
   static constexpr std::size_t kFreedAtOnce = 1024, kFreedBytes = std::size_t{8} << 20U;
 
  public:
@@ -57,7 +58,12 @@ class ReceivePool {
     bool trim() noexcept {
       const std::size_t freed_max = std::clamp(kFreedBytes / size_, kKeptLeast, kFreedAtOnce);
       const std::size_t left = std::max(kept_min_, kept_ - std::min(unused_, freed_max));
-      if (left < kept_) free_behind(left);
+      // A long walk to those that came back first would keep everybody waiting.
+      if (left > kWalkMax) {
+        free_first(kept_ - left);
+      } else if (left < kept_) {
+        free_behind(left);
+      }
       unused_ = kept_;
       return made_ > kept_min_;
     }
@@ -71,14 +77,18 @@ class ReceivePool {
       if (++made_ > kept_min_) has_more_ = true;
       return made;
     }
+    void free_one(Free*& at) noexcept {
+      ::operator delete[](std::exchange(at, at->next), kAlignment);
+      --kept_;
+      --made_;
+    }
+    void free_first(std::size_t count) noexcept {
+      for (; count > 0; --count) free_one(free_);
+    }
     void free_behind(std::size_t left) noexcept {
       Free** end = &free_;
       for (std::size_t i = 0; i < left; ++i) end = &(*end)->next;
-      while (*end != nullptr) {
-        ::operator delete[](std::exchange(*end, (*end)->next), kAlignment);
-        --kept_;
-        --made_;
-      }
+      while (*end != nullptr) free_one(*end);
     }
 
     const std::size_t size_;  // bytes

@@ -87,6 +87,21 @@ TEST(ReceivePool, FreesWhatCameBackFirst) {
   buffers.give_back(last);
 }
 
+// To find the others would take tens of milliseconds.
+TEST(ReceivePool, FreesWhatCameBackLastWhereVeryManyAreKept) {
+  ReceivePool pool;
+  ReceivePool::Class& buffers = pool.of(100);
+  take_and_return(buffers, 10'000);
+  std::byte* const last = buffers.take();
+  buffers.give_back(last);
+  pool.trim();
+  pool.trim();
+  EXPECT_EQ(buffers.kept(), 8'976U);
+  std::byte* const next = buffers.take();
+  EXPECT_NE(next, last);
+  buffers.give_back(next);
+}
+
 TEST(ReceivePool, KeepsAFewOfEachSizeForEver) {
   ReceivePool pool;
   take_and_return(pool.of(0), 100);
