@@ -131,10 +131,7 @@ class CopyRun {
   auto patiently(Make make) -> decltype(make()) {
     for (std::chrono::milliseconds time(50);; time *= 2) {
       auto result = co_await make();
-      if (result || result.error().error || !result.error().local.empty() ||
-          result.error().status != nfs3::nfsstat3::NFS3ERR_JUKEBOX || time > kPauseMax) {
-        co_return std::move(result);
-      }
+      if (result || !result.error().is_busy() || time > kPauseMax) co_return std::move(result);
       co_await turns_.pause(time);
     }
   }

@@ -37,6 +37,10 @@ struct Failure {
   std::vector<std::string> clients{};
 
   static Failure here(std::string what) { return {.local = std::move(what)}; }
+  // The server was too busy, and does the same later.
+  bool is_busy() const noexcept {
+    return !error && local.empty() && status == nfs3::nfsstat3::NFS3ERR_JUKEBOX;
+  }
   // "PATH: what happened".
   std::string message() const;
 };

@@ -210,5 +210,29 @@ TEST_P(Frugal, FileOfWhichNothingIsReadBeforeItsEndIsAFailure) {
   EXPECT_TRUE(mounted_->wait_for(mounted_->read(file, 3000, buffer)).value().is_at_end);
 }
 
+TEST_P(Frugal, ServerThatIsTooBusyIsAskedAgain) {
+  service_.content = std::string(10, 'x');
+  service_.busy_calls = 1;
+  EXPECT_EQ(mounted().read_size(), service_.preferred) << "FSINFO, of mounting";
+  service_.busy_calls = 2;
+  const auto found = mounted_->wait_for(mounted_->look_up_path("file"));
+  ASSERT_TRUE(found) << found.error().message();
+  service_.busy_calls = 1;
+  std::vector<std::byte> buffer(10);
+  EXPECT_EQ(mounted_->wait_for(mounted_->read(found->handle, 0, buffer)).value().count, 10U);
+  service_.busy_calls = 1;
+  EXPECT_EQ(mounted_->wait_for(mounted_->list(mounted_->root())).value().size(), service_.names);
+}
+
+TEST_P(Frugal, ServerThatStaysTooBusyIsAFailureAfterTheTimeOfACall) {
+  MountOptions options;
+  options.client.call_timeout = std::chrono::seconds(2);
+  mounted(options);
+  service_.busy_calls = SIZE_MAX;
+  const auto found = mounted_->wait_for(mounted_->look_up_path("file"));
+  ASSERT_FALSE(found);
+  EXPECT_TRUE(found.error().is_busy()) << found.error().message();
+}
+
 }  // namespace
 }  // namespace nfs

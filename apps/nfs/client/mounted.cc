@@ -108,6 +108,10 @@ rpcrdma::Authentication plain_auth(const MountOptions& options) {
   return {};
 }
 
+Task<void> pause(Turns& turns, Turns::Clock::duration time) {
+  co_await turns.pause(time);
+}
+
 // Returns whether MOUNT may be at another port if the connection does not have it.
 bool may_be_elsewhere(const Error& error) {
   return error.code == rpcrdma::Errc::kNotAvailable || error.code == rpcrdma::Errc::kRefused ||
@@ -229,7 +233,13 @@ std::optional<std::string> Mounted::flavor_trouble(const std::vector<int>& flavo
 }
 
 std::optional<Failure> Mounted::learn_sizes(Connections::Connection& connection) {
-  const auto results = connection.nfs().NFSPROC3_FSINFO({root_});
+  auto results = connection.nfs().NFSPROC3_FSINFO({root_});
+  const auto deadline = Turns::Clock::now() + call_maker_.patience();
+  while (results && results->status() == nfsstat3::NFS3ERR_JUKEBOX &&
+         Turns::Clock::now() + kPauseMin < deadline) {
+    wait_for(pause(turns_, kPauseMin));
+    results = connection.nfs().NFSPROC3_FSINFO({root_});
+  }
   if (!results) return Failure{.error = results.error()};
   const auto* const info = results->resok();
   if (info == nullptr) return Failure{.status = results->status()};

@@ -12,6 +12,7 @@
 #ifndef RPCRDMA_NFS_CLIENT_MOUNTED_H_
 #define RPCRDMA_NFS_CLIENT_MOUNTED_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "nfs/client/call_maker.h"
 #include "nfs/client/connections.h"
 #include "nfs/client/failure.h"
+#include "nfs/client/turns.h"
 #include "nfs/client/url.h"
 #include "nfs3.h"
 #include "rpcrdma/client.h"
@@ -72,14 +74,17 @@ class Mounted {
   std::uint32_t read_size() const noexcept { return read_size_; }
   std::uint32_t write_size() const noexcept { return write_size_; }
 
-  // Runs a coroutine to its end; nothing else of this client's runs elsewhere meanwhile.
+  // Runs a coroutine to its end; nothing else of this client's runs elsewhere meanwhile. Its calls
+  // go again while the server is too busy for them (NFS3ERR_JUKEBOX), for the time of a call.
   template <class T>
   T wait_for(rpcrdma::Task<T> task) {
+    const bool was_patient = std::exchange(is_patient_, true);
     task.start();
-    while (!task.done()) {
-      connections_.wait();
+    for (turns_.resume_ready(); !task.done(); turns_.resume_ready()) {
+      connections_.wait(turns_.next_time());
       connections_.progress();
     }
+    is_patient_ = was_patient;
     return std::move(task).result();
   }
 
@@ -143,13 +148,25 @@ class Mounted {
   template <class T, class Begin, class Take>
   rpcrdma::Task<Result<T>> call(Route route, Begin begin, Take take,
                                 OnLoss on_loss = OnLoss::kRepeat) {
-    return call_maker_.call<T>({.route = route}, std::move(begin), std::move(take), on_loss);
+    const CallAs as{.route = route};
+    const auto deadline = Turns::Clock::now() + call_maker_.patience();
+    for (auto pause = kPauseMin;; pause = std::min(pause * 2, kPauseMax)) {
+      auto result = co_await call_maker_.call<T>(as, begin, take, on_loss);
+      const bool goes_again = is_patient_ && !result && result.error().is_busy() &&
+                              Turns::Clock::now() + pause < deadline;
+      if (!goes_again) co_return result;
+      co_await turns_.pause(pause);
+    }
   }
+  static constexpr Turns::Clock::duration kPauseMin = std::chrono::milliseconds(50);
+  static constexpr Turns::Clock::duration kPauseMax = std::chrono::seconds(2);
   rpcrdma::Task<Result<void>> cut_to_nothing(Node file, Route route);
   rpcrdma::Task<Result<void>> remove_once(nfs3::diropargs3 what, bool is_directory);
 
   const NfsUrl url_;
   const rpcrdma::Protection protection_;  // of our calls
+  Turns turns_;                           // of wait_for(); others have their own
+  bool is_patient_ = false;               // within wait_for()
   Connections connections_;
   CallMaker call_maker_;
   std::string path_;
