@@ -17,11 +17,13 @@ namespace rpcrdma::tools {
 struct NfsSettings {
   std::uint16_t mount_port = 0;
   std::uint32_t connections = 1;
+  std::uint64_t entries_max = 1'000'000;  // nfs::MountOptions
   bool has_rdma = false;  // one of the command's URLs is nfs+rdma://, to which its options apply
 
   void note(const std::vector<std::string>& urls);
   void add_to(Command& command);
-  void add_mount_to(Command& command);  // of what makes no connections for data
+  void add_mount_to(Command& command);    // of what makes no connections for data
+  void add_entries_to(Command& command);  // of what lists directories
 };
 
 void add_nfs_commands(Command& program);

@@ -301,6 +301,7 @@ void add_cp(Command& program) {
   settings.client.add_calls_to(command, "seconds that connecting and each call may take");
   settings.client.add_reconnect_to(command);
   settings.nfs.add_to(command);
+  settings.nfs.add_entries_to(command);
   command.add(
       {{"-v,--verbose",
         &settings.client.is_verbose,

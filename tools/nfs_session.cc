@@ -27,7 +27,7 @@ void refuse_idle_options(const ClientSettings& client, const NfsSettings& settin
                          "connections over RDMA; nfs+tcp:// is plain TCP, which tcpdump records");
     client.common.refuse_rdma("RDMA, and nfs+tcp:// is plain TCP");
   }
-  client.common.refuse({"--rpcbind-port", "--entries-max", "--step-up"},
+  client.common.refuse({"--rpcbind-port", "--step-up"},
                        "URLs of the blob program, and this is one of NFS");
   client.common.refuse({"--program", "--version"}, "rdma:// URLs, and this is one of NFS");
   if (client.show_characteristics || !client.request.empty()) {
@@ -111,6 +111,14 @@ void NfsSettings::add_to(Command& command) {
                 {.range = {1, 16}}}});
 }
 
+void NfsSettings::add_entries_to(Command& command) {
+  command.add({{"--entries-max",
+                &entries_max,
+                "files of a server, or of one directory by NFS, after which the server is taken to "
+                "list without end",
+                {.range = {std::uint64_t{1}, std::uint64_t{1} << 40U}}}});
+}
+
 nfs::NfsUrl parsed_nfs_url(const std::string& text) {
   auto url = nfs::parse_nfs_url(text);
   if (!url) fail(kUsage, url.error());
@@ -134,6 +142,7 @@ MountedForCommand mount(ClientSettings& client, const NfsSettings& settings,
   options.credential = own_credential(host.data());
   options.connections = settings.connections;
   options.mount_port = settings.mount_port;
+  options.entries_max = settings.entries_max;
   auto opened = nfs::Mounted::open(parsed, std::move(options));
   if (opened) {
     const Client* const first = (*opened)->connections().first_client();

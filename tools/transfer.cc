@@ -72,7 +72,6 @@ void add_no_reconnect(Command& command, ClientSettings& client) {
 
 struct ListSettings {
   ClientSettings client;
-  std::uint64_t entries_max = 1'000'000;
   NfsSettings nfs;
   ListOptions look;
   bool has_all = false;  // as it is anyway
@@ -213,7 +212,7 @@ void list(ListSettings& settings) {
   settings.client.common.refuse(
       {"--long", "--recursive", "--mount-port", "--connections", "--no-reconnect"}, kNfsUrls);
   auto client = settings.client.connect();
-  const auto entries = blob::BlobClient(*client).list(settings.entries_max);
+  const auto entries = blob::BlobClient(*client).list(settings.nfs.entries_max);
   if (!entries) fail(with_nfs_hint(entries.error(), *client));
   Json values = Json::array();
   for (const auto& entry : *entries) {
@@ -241,8 +240,9 @@ void remove(RemoveSettings& settings) {
     return;
   }
   if (settings.name.empty()) fail(kUsage, "NAME is required: which file the server is to remove");
-  settings.client.common.refuse({"--recursive", "--mount-port", "--connections", "--no-reconnect"},
-                                kNfsUrls);
+  settings.client.common.refuse(
+      {"--recursive", "--mount-port", "--connections", "--no-reconnect", "--entries-max"},
+      kNfsUrls);
   check_name(settings.name);
   auto client = settings.client.connect();
   blob::BlobClient blobs(*client);
@@ -304,12 +304,9 @@ void add_ls(Command& program, Also also) {
   ListSettings& settings = command.on_call(list);
   settings.client.add_to(command);
   settings.client.add_step_up_to(command);
+  settings.nfs.add_entries_to(command);
   command.add(
-      {{"--entries-max",
-        &settings.entries_max,
-        "files after which the server is taken to list without end",
-        {.range = {std::uint64_t{1}, std::uint64_t{1} << 40U}}},
-       {"-h,--human-readable", &settings.look.is_human, "sizes as 1.5 MiB"},
+      {{"-h,--human-readable", &settings.look.is_human, "sizes as 1.5 MiB"},
        {"-a,--all", &settings.has_all, "names that begin with a dot too, as are listed anyway"}});
   if (has_nfs) {
     settings.nfs.add_to(command);
@@ -342,6 +339,7 @@ void add_rm(Command& program, Also also) {
     add_no_reconnect(command, settings.client);
     command.add(
         {{"-r,--recursive", &settings.recursive, "NFS: a directory, with all that is in it"}});
+    settings.nfs.add_entries_to(command);
   }
 }
 

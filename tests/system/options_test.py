@@ -193,6 +193,22 @@ class NfsOptions(OptionsFixture):
         deep, _ = self.traced("cp", self.root / "large", url + "/large", "--depth", "3")
         self.assertEqual(deep.calls_at_a_time(), 3)
 
+    def test_entries_max_bounds_what_a_server_lists(self):
+        self.make_exported()
+        _, urls = self.serve_both()
+        url = urls["nfs+rdma"]
+        (self.exported / "tree").mkdir()
+        names = len(os.listdir(self.exported))
+        for each in os.listdir(self.exported):
+            (self.exported / "tree" / each).touch()
+        for command in (("ls", url), ("cp", "-r", url + "/tree", self.root / "back"), ("rm", "-r", url + "/tree")):
+            done = run(*command, "--entries-max", names - 1)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn(f"the server lists more than {names - 1} names", done.stderr, command)
+            self.ok(*command, "--entries-max", names)
+        self.assertEqual(len(os.listdir(self.root / "back" / "tree")), names, "the first cp made back")
+        self.assertFalse((self.exported / "tree").exists())
+
     def test_no_reconnect_ends_with_the_connection(self):
         with open(self.exported / "large", "wb") as file:
             file.truncate(4 << 30)
@@ -225,7 +241,7 @@ class NfsOptions(OptionsFixture):
             self.refused(f"{words.split()[0]} is for RDMA, and nfs+tcp:// is plain TCP", "df", urls["nfs+tcp"],
                          *words.split())
         self.ok("df", urls["nfs+tcp"], urls["nfs+rdma"], "--crc", "off")
-        for words in ("--entries-max 5", "--rpcbind-port 5", "--step-up"):
+        for words in ("--rpcbind-port 5", "--step-up"):
             self.refused("is for URLs of the blob program, and this is one of NFS", "ls", urls["nfs+rdma"], *words.split())
         for words in ("--program 5", "--version 5"):
             self.refused("is for rdma:// URLs", "ping", "--ready", urls["nfs+rdma"], *words.split())

@@ -234,5 +234,24 @@ TEST_P(Frugal, ServerThatStaysTooBusyIsAFailureAfterTheTimeOfACall) {
   EXPECT_TRUE(found.error().is_busy()) << found.error().message();
 }
 
+TEST_P(Frugal, ListThatGoesRoundInACircleIsAFailure) {
+  service_.pages_of_circle = 3;
+  const auto listed = mounted().wait_for(mounted_->list(mounted_->root()));
+  ASSERT_FALSE(listed) << "it ended by itself";
+  EXPECT_THAT(listed.error().message(), testing::HasSubstr("without end"));
+}
+
+TEST_P(Frugal, ListOfMoreNamesThanAreTakenIsAFailure) {
+  MountOptions options;
+  options.entries_max = service_.names;
+  EXPECT_TRUE(mounted(options).wait_for(mounted_->list(mounted_->root())));
+  service_.names_listed = 0;
+  service_.names = 2 * options.entries_max;
+  const auto listed = mounted_->wait_for(mounted_->list(mounted_->root()));
+  ASSERT_FALSE(listed) << "it ended by itself";
+  EXPECT_THAT(listed.error().message(), testing::HasSubstr("--entries-max"));
+  EXPECT_LE(service_.names_listed, options.entries_max + FrugalServer::kPage);
+}
+
 }  // namespace
 }  // namespace nfs

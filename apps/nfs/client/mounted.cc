@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "mount3.h"
+#include "nfs/client/directory_list.h"
 #include "nfs/exports.h"
 #include "rpcbind/lookup.h"
 
@@ -135,6 +136,7 @@ std::string Failure::message() const {
 
 Mounted::Mounted(NfsUrl url, const MountOptions& options)
     : url_(std::move(url)),
+      entries_max_(options.entries_max),
       protection_(protection_of(options.client)),
       connections_({options.client, url_.transport_urls(), std::max(1U, options.connections)}),
       call_maker_(connections_, options.client.call_timeout) {}
@@ -328,33 +330,13 @@ Task<Result<std::string>> Mounted::read_link(nfs3::nfs_fh3 link) {
 }
 
 Task<Result<std::vector<Listed>>> Mounted::list(nfs3::nfs_fh3 directory, std::size_t enough) {
-  std::vector<Listed> all;
-  nfs3::READDIRPLUS3args args{std::move(directory), 0, {}, 16U << 10U, 60U << 10U};
-  const auto take = [&](nfs3::READDIRPLUS3res& results) -> Result<bool> {
-    auto* const page = results.resok();
-    if (page == nullptr) return failure(results.status());
-    const nfs3::cookie3 before = args.cookie;
-    for (nfs3::entryplus3& each : page->reply.entries) {
-      args.cookie = each.cookie;
-      if (each.name == "." || each.name == "..") continue;
-      Listed& listed = all.emplace_back(Listed{std::move(each.name), each.fileid, {}});
-      if (each.name_handle.handle() != nullptr && each.name_attributes.attributes() != nullptr) {
-        listed.node = {*each.name_handle.handle(), *each.name_attributes.attributes()};
-      }
-    }
-    if (page->reply.eof) return true;
-    // A server that says nothing and has not ended would be asked for ever.
-    if (page->reply.entries.empty() || args.cookie == before) {
-      return failure({.local = "the server lists without end"});
-    }
-    args.cookieverf = page->cookieverf;
-    return false;
-  };
+  DirectoryList list(std::move(directory), entries_max_);
   for (;;) {
     auto is_last = co_await call<bool>(
-        {}, [&](auto& nfs) { return nfs.NFSPROC3_READDIRPLUS_async(args); }, take);
+        {}, [&](auto& nfs) { return nfs.NFSPROC3_READDIRPLUS_async(list.next()); },
+        [&](nfs3::READDIRPLUS3res& results) { return list.take(results); });
     if (!is_last) co_return failure(is_last.error());
-    if (*is_last || all.size() >= enough) co_return all;
+    if (*is_last || list.names().size() >= enough) co_return std::move(list.names());
   }
 }
 

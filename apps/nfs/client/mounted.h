@@ -50,6 +50,8 @@ struct MountOptions {
   // For NFS if client.auth says nothing, and for mountd, which has no Kerberos.
   std::optional<rpcrdma::AuthSys> credential{};
   std::uint32_t connections = 1;  // to each server
+  // Names of a directory after which the server is taken to list without end.
+  std::uint64_t entries_max = 1'000'000;
   // The port of MOUNT over TCP; 0: the connection itself is tried first, then rpcbind at the
   // server.
   std::uint16_t mount_port = 0;
@@ -93,7 +95,8 @@ class Mounted {
   rpcrdma::Task<Result<Node>> look_up_path(std::string path, bool follow = true);
   rpcrdma::Task<Result<Node>> look_up(nfs3::nfs_fh3 directory, std::string name);
   rpcrdma::Task<Result<nfs3::fattr3>> attributes(nfs3::nfs_fh3 file);
-  // The whole of it, without "." and "..". Asks for no more once it has `enough` names.
+  // The whole of it, without "." and "..". Asks for no more once it has `enough` names. Fails when
+  // the server lists more than MountOptions::entries_max names, or goes round in a circle.
   rpcrdma::Task<Result<std::vector<Listed>>> list(nfs3::nfs_fh3 directory,
                                                   std::size_t enough = SIZE_MAX);
   rpcrdma::Task<Result<std::string>> read_link(nfs3::nfs_fh3 link);
@@ -164,6 +167,7 @@ class Mounted {
   rpcrdma::Task<Result<void>> remove_once(nfs3::diropargs3 what, bool is_directory);
 
   const NfsUrl url_;
+  const std::uint64_t entries_max_;
   const rpcrdma::Protection protection_;  // of our calls
   Turns turns_;                           // of wait_for(); others have their own
   bool is_patient_ = false;               // within wait_for()
