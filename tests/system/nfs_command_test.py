@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import resource
 import signal
 import socket
 import stat
@@ -112,6 +114,25 @@ class NfsCommandTest(CommandFixture):
         if result.returncode == 77 or os.geteuid() != 0:
             self.skipTest(f"no overlay can be mounted here: {result.stderr}")
         self.assertEqual((result.returncode, result.stdout), (0, "X\nY\nX\n"), result.stderr)
+
+    def test_descriptors_are_left_for_the_workers_of_each_export(self):
+        def kept(count):
+            made = []
+            for i in range(count):
+                (self.root / f"export{i}").mkdir(exist_ok=True)
+                made += ["--nfs", f"{self.root}/export{i}:no_root_squash"]
+            server = subprocess.Popen(
+                [COMMAND, "serve", *made, "--port", "0", "--nfs-tcp-port", "0", "--provider", "siwarp", "--connections", "10",
+                 "--threads", "1", "--nfs-workers", "16", "--handle-key", self.root / "key-of-many"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000)))
+            self.nfs_servers.append(server)
+            self.assertTrue(server.stdout.readline().startswith("ready"))
+            server.terminate()
+            errors = server.communicate(timeout=BOUND_S)[1]
+            return int(re.search(r"keeping (\d+) files open", errors).group(1))
+        # Four descriptors for each worker, and three for each file.
+        self.assertAlmostEqual(kept(1) - kept(10), 9 * 16 * 4 // 3, delta=1)
 
     def test_room_of_what_others_remove_comes_back_though_nobody_calls(self):
         """The server's tmpfs is full before, and has its room again after."""
