@@ -51,6 +51,7 @@ bool Reactor::watch(int fd, std::uint32_t events, Watched& watched) {
 
 bool Reactor::rewatch(int fd, std::uint32_t events, Watched& before, Watched& watched) {
   if (&before != &watched) forget(before);
+  if (is_copy()) return true;
   epoll_event entry{};
   entry.events = events;
   entry.data.ptr = &watched;
@@ -59,7 +60,7 @@ bool Reactor::rewatch(int fd, std::uint32_t events, Watched& before, Watched& wa
 
 void Reactor::unwatch(int fd, Watched& watched) {
   forget(watched);
-  if (fd >= 0) epoll_ctl(epoll_.value(), EPOLL_CTL_DEL, fd, nullptr);
+  if (fd >= 0 && !is_copy()) epoll_ctl(epoll_.value(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
 void Reactor::forget(Watched& watched) {
@@ -82,6 +83,7 @@ Instant Reactor::now() noexcept {
 }
 
 std::size_t Reactor::fetch(int timeout) {
+  owner_ = {};
   ready_begin_ = ready_end_ = 0;
   const int count =
       epoll_wait(epoll_.value(), ready_.data(), static_cast<int>(ready_.size()), timeout);
@@ -155,6 +157,7 @@ void Reactor::set_user_timer(Deadline when) {
 }
 
 void Reactor::arm() {
+  if (is_copy()) return;
   Deadline next = user_timer_;
   if (!deadlines_.empty() && (!next || deadlines_.begin()->first < *next)) {
     next = deadlines_.begin()->first;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "posix/born_here.h"
 #include "posix/fd.h"
 #include "rpcrdma/types.h"
 
@@ -47,6 +48,9 @@ inline Unexpected<SystemError> failed(const char* operation) noexcept {
 }
 
 // Objects may stop being watched, and be destroyed, at any time: also from inside a handler.
+//
+// After fork() a child has the same descriptors, and what it does to them it does to its parent's.
+// So it leaves them alone until it waits or dispatches itself, as a daemon does whose parent ends.
 class Reactor {
  public:
   static Expected<std::unique_ptr<Reactor>, SystemError> make();
@@ -77,6 +81,8 @@ class Reactor {
   // Returns whether wake() was called and dispatch() has not handled it yet.
   bool is_woken() const noexcept { return woken_.load(std::memory_order_relaxed); }
   int fd() const noexcept { return epoll_.value(); }
+  // This process is a child, and has only a copy.
+  bool is_copy() const noexcept { return owner_.elsewhere(); }
 
  private:
   Reactor(Fd epoll, Fd timer, Fd event);
@@ -87,6 +93,7 @@ class Reactor {
   bool is_deadline_over() const noexcept;
 
   Fd epoll_, timer_, event_;
+  BornHere owner_;
   std::array<epoll_event, 64> ready_{};
   std::size_t ready_begin_ = 0;
   std::size_t ready_end_ = 0;

@@ -123,7 +123,7 @@ Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory
       record_clock_(options.record_timeout, options.record_rate_min) {}
 
 Connection::~Connection() {
-  if (shut_down_) discard();  // the last chance to leave nothing unread
+  if (shut_down_ && !reactor_.is_copy()) discard();  // the last chance to leave nothing unread
   abort();
 }
 
@@ -254,6 +254,7 @@ bool Connection::send(std::span<const Bytes> runs) {
 }
 
 void Connection::flush() {
+  if (reactor_.is_copy()) return;
   while (writable_ && !ended() && !outgoing_.empty()) {
     Vector vector;
     outgoing_.for_each_unsent([&vector](Bytes bytes) { return vector.add(bytes); });
@@ -286,6 +287,7 @@ void Connection::finish() {
 // first, and what still comes is read, for a while.
 void Connection::shut_down() {
   if (ended() || shut_down_ || !outgoing_.empty()) return;
+  if (reactor_.is_copy()) return end({EndKind::kClosed, 0});
   if (peer_finished_) return end({EndKind::kClosed, 0});
   shut_down_ = true;
   ::shutdown(socket_.value(), SHUT_WR);

@@ -119,9 +119,9 @@ void Connections::begin(Connection& connection) {
 // Looks at it again after the longest delay between two attempts.
 void Connections::put_off(Connection& connection, Error why) {
   connection.state_ = State::kDown;
-  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);  // "for ever" would overflow
-  connection.next_look_ =
-      Clock::now() + std::min(options_.client.reconnect.delay_max, kLongest);
+  constexpr std::chrono::milliseconds kLongest =
+      std::chrono::hours(24);  // "for ever" would overflow
+  connection.next_look_ = Clock::now() + std::min(options_.client.reconnect.delay_max, kLongest);
   last_error_ = std::move(why);
 }
 

@@ -42,7 +42,7 @@ Lingering::Lingering(Shard& shard, TcpSocket socket, posix::Watched* before,
 }
 
 Lingering::~Lingering() {
-  handle_ready(EPOLLIN);  // the last chance to leave nothing unread
+  if (!shard_.reactor->is_copy()) handle_ready(EPOLLIN);  // the last chance to leave nothing unread
   shard_.reactor->unwatch(socket_.fd(), *this);
 }
 
@@ -81,6 +81,10 @@ void Lingering::finish() noexcept {
 }
 
 void Shard::linger(TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent) {
+  if (reactor->is_copy()) {  // the connection is the parent's
+    if (before != nullptr) reactor->unwatch(socket.fd(), *before);
+    return;
+  }
   lingering_.push_back(std::make_unique<Lingering>(*this, std::move(socket), before, unsent));
   // They are not counted as connections. Without a bound of their own, peers that say something
   // wrong again and again would take the descriptors of all others. The oldest goes, but none that

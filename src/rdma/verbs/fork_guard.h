@@ -8,27 +8,18 @@
 #ifndef RPCRDMA_RDMA_VERBS_FORK_GUARD_H_
 #define RPCRDMA_RDMA_VERBS_FORK_GUARD_H_
 
-#include <cstdint>
 #include <memory>
+
+#include "posix/born_here.h"
 
 namespace rpcrdma::rdma::verbs {
 
-// Returns how many forks lie between this process and the one that loaded the provider.
-std::uint32_t process_generation() noexcept;
+using posix::BornHere;
 
 // Must be called before each use of rdma-core. Returns 0; ECHILD in a child of a process that has
 // used rdma-core, which shares too much with its parent to use it as well; or the errno of
 // rdma-core for a process in which registered memory cannot survive fork().
 int enter_rdma_core() noexcept;
-
-// True in each child of the process in which it was made.
-class BornHere {
- public:
-  bool elsewhere() const noexcept { return born_ != process_generation(); }
-
- private:
-  std::uint32_t born_ = process_generation();
-};
 
 // A deleter for std::unique_ptr: calls `kDestroy`, unless in a child.
 template <auto kDestroy>
