@@ -268,7 +268,9 @@ TEST_F(UnstableFilesTest, AreSyncedBesideCalls) {
   });
   for (unsigned i = 0; i < 500; ++i) {
     write(i % kFiles);
-    if (i % 3 == 0) EXPECT_TRUE(files_.find(numbered(i % kFiles))->commit());
+    if (i % 3 == 0) {
+      EXPECT_TRUE(files_.find(numbered(i % kFiles))->commit());
+    }
     if (i % 7 == 0) files_.shrink();
   }
   is_over = true;

@@ -233,7 +233,9 @@ TEST(SiwarpSetup, PeerThatEndsInsideOfAnFpduHasNotClosedInOrder) {
     End server;
     server.start(std::move(*nodes.server_provider->accept(nodes.incoming(), {})));
     ASSERT_EQ(nodes.event(server), LinkEvent::kConnected);
-    if (!is_whole) ASSERT_TRUE(peer->send(hex("0020 4143")));
+    if (!is_whole) {
+      ASSERT_TRUE(peer->send(hex("0020 4143")));
+    }
     peer->finish();
     EXPECT_EQ(nodes.event(server), LinkEvent::kDisconnected);
     EXPECT_EQ(server.queue_pair->cause().code, Errc::kClosed);
