@@ -84,7 +84,9 @@ class ServiceFixture(CommandFixture):
         self.other.mkdir()
         self.settings = self.root / "serve.toml"
         (self.root / "exports").write_text(f"{self.other} *(rw)\n")
-        (self.root / "key").touch()
+        key = self.root / "key"
+        key.write_bytes(bytes(16))
+        key.chmod(0o600)
 
     def filled(self, text):
         text = str(text)
