@@ -1,5 +1,6 @@
 #include "posix/reactor.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -51,7 +52,6 @@ bool Reactor::watch(int fd, std::uint32_t events, Watched& watched) {
 
 bool Reactor::rewatch(int fd, std::uint32_t events, Watched& before, Watched& watched) {
   if (&before != &watched) forget(before);
-  if (is_copy()) return true;
   epoll_event entry{};
   entry.events = events;
   entry.data.ptr = &watched;
@@ -60,7 +60,12 @@ bool Reactor::rewatch(int fd, std::uint32_t events, Watched& before, Watched& wa
 
 void Reactor::unwatch(int fd, Watched& watched) {
   forget(watched);
-  if (fd >= 0 && !is_copy()) epoll_ctl(epoll_.value(), EPOLL_CTL_DEL, fd, nullptr);
+  if (fd < 0) return;
+  if (is_copy()) {
+    has_dropped_ = true;
+  } else {
+    epoll_ctl(epoll_.value(), EPOLL_CTL_DEL, fd, nullptr);
+  }
 }
 
 void Reactor::forget(Watched& watched) {
@@ -83,8 +88,13 @@ Instant Reactor::now() noexcept {
 }
 
 std::size_t Reactor::fetch(int timeout) {
-  owner_ = {};
   ready_begin_ = ready_end_ = 0;
+  if (has_dropped_) {  // the set has entries of objects that are no more
+    constexpr int kPause_ms = 10;
+    if (timeout != 0) ::poll(nullptr, 0, kPause_ms);
+    return 0;
+  }
+  owner_ = {};
   const int count =
       epoll_wait(epoll_.value(), ready_.data(), static_cast<int>(ready_.size()), timeout);
   if (count > 0) ready_end_ = static_cast<std::size_t>(count);
@@ -92,7 +102,7 @@ std::size_t Reactor::fetch(int timeout) {
 }
 
 void Reactor::dispatch() {
-  if (ready_begin_ == ready_end_) fetch(0);
+  if (ready_begin_ == ready_end_ || is_copy()) fetch(0);
   bool may_have_more = ready_end_ == ready_.size();
   handle_ready();
   // A time is over behind all that has come before. Other users of the thread have their turn, too.
@@ -157,7 +167,6 @@ void Reactor::set_user_timer(Deadline when) {
 }
 
 void Reactor::arm() {
-  if (is_copy()) return;
   Deadline next = user_timer_;
   if (!deadlines_.empty() && (!next || deadlines_.begin()->first < *next)) {
     next = deadlines_.begin()->first;

@@ -50,7 +50,8 @@ inline Unexpected<SystemError> failed(const char* operation) noexcept {
 // Objects may stop being watched, and be destroyed, at any time: also from inside a handler.
 //
 // After fork() a child has the same descriptors, and what it does to them it does to its parent's.
-// So it leaves them alone until it waits or dispatches itself, as a daemon does whose parent ends.
+// So a copy that a child destroys stops watching nothing. A child that waits or dispatches itself
+// takes the reactor over, as a daemon does whose parent ends.
 class Reactor {
  public:
   static Expected<std::unique_ptr<Reactor>, SystemError> make();
@@ -94,6 +95,7 @@ class Reactor {
 
   Fd epoll_, timer_, event_;
   BornHere owner_;
+  bool has_dropped_ = false;  // it has not stopped watching what is gone: nothing is fetched then
   std::array<epoll_event, 64> ready_{};
   std::size_t ready_begin_ = 0;
   std::size_t ready_end_ = 0;

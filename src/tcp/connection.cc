@@ -254,7 +254,6 @@ bool Connection::send(std::span<const Bytes> runs) {
 }
 
 void Connection::flush() {
-  if (reactor_.is_copy()) return;
   while (writable_ && !ended() && !outgoing_.empty()) {
     Vector vector;
     outgoing_.for_each_unsent([&vector](Bytes bytes) { return vector.add(bytes); });

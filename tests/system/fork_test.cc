@@ -55,6 +55,7 @@ TEST_P(ClientFork, ChildThatDestroysItsCopyLeavesTheConnectionAlone) {
   expect_answer();
   const pid_t child = ::fork();
   if (child == 0) {
+    ::alarm(30);
     client_.reset();
     ::_exit(0);
   }
@@ -64,6 +65,30 @@ TEST_P(ClientFork, ChildThatDestroysItsCopyLeavesTheConnectionAlone) {
   EXPECT_EQ(status, 0);
   expect_answer();
   EXPECT_TRUE(client_->connected());
+}
+
+// A daemon goes on with what it has made before.
+TEST_P(ClientFork, ChildMayGoOnWithTheConnectionWhenItsParentLeavesItAlone) {
+  expect_answer();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    bool is_answered = false;
+    auto call = client_->prepare(kProcedure);
+    if (!call) ::_exit(1);
+    call->time_out_after(std::chrono::seconds(20));
+    const auto end = [&](const Expected<Reply, Error>& reply) { is_answered = reply.has_value(); };
+    if (!client_->start(std::move(*call), end)) ::_exit(2);
+    for (int turns = 0; turns < 100 && !is_answered && client_->calls_in_flight() > 0; ++turns) {
+      client_->wait();
+      client_->progress();
+    }
+    ::_exit(is_answered ? 0 : 3);
+  }
+  ASSERT_GT(child, 0);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ClientFork, ::testing::Values("rdma", "tcp"));

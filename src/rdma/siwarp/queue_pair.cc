@@ -294,7 +294,6 @@ void QueuePair::receive() {
 
 // Sends what there is, as far as the socket takes it and the turn goes.
 void QueuePair::transmit() {
-  if (shard_.reactor->is_copy()) return;
   const std::span<Bytes> room(send_room_);
   if (std::exchange(turn_, shard_.turn) != shard_.turn) sent_in_turn_ = 0;
   while (state_ == State::kOpen && !waits_for_room() && !waits_to_send_) {
