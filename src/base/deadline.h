@@ -42,11 +42,13 @@ class Deadline {
 inline constexpr std::chrono::milliseconds kPunctual{100};
 
 // Returns whether a peer has let its time pass. Where this side was away at the end, what the peer
-// has done meanwhile is still to be looked at: the time is a little longer then.
-inline bool has_peer_let_pass(Deadline& deadline, Instant now) noexcept {
+// has done meanwhile is still to be looked at: the time is a little longer then, once.
+// `had_grace`: false when the deadline was set.
+inline bool has_peer_let_pass(Deadline& deadline, bool& had_grace, Instant now) noexcept {
   constexpr std::chrono::seconds kGrace{1};
   if (!deadline.is_over(now)) return false;
-  if (now - *deadline <= kPunctual) return true;
+  if (had_grace || now - *deadline <= kPunctual) return true;
+  had_grace = true;
   deadline = now + kGrace;
   return false;
 }

@@ -39,7 +39,7 @@ class DrainWatch {
   void stop() noexcept { deadline_.reset(); }
   // Returns once that the time is over.
   bool is_late(Instant now) noexcept {
-    if (!has_peer_let_pass(deadline_, now)) return false;
+    if (!has_peer_let_pass(deadline_, had_grace_, now)) return false;
     deadline_.reset();
     return true;
   }
@@ -49,6 +49,7 @@ class DrainWatch {
   void start(Instant now) noexcept {
     if (!is_in_use_) return;
     watched_ = begun_;
+    had_grace_ = false;
     deadline_ = now + timeout_ + static_cast<std::int64_t>(bytes_) * of_byte_;
   }
   // All that the deadline was for were taken.
@@ -64,6 +65,7 @@ class DrainWatch {
   std::uint64_t bytes_ = 0;              // under way
   std::uint64_t watched_ = 0;            // begun_, of those that the deadline is for
   Deadline deadline_;
+  bool had_grace_ = false;
 };
 
 }  // namespace rpcrdma

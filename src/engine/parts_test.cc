@@ -519,6 +519,15 @@ TEST(PeerWatch, PeerHasALittleMoreTimeWhenThisSideWasAway) {
   EXPECT_TRUE(watch.expired(start + seconds(31)));
 }
 
+TEST(PeerWatch, PeerHasMoreTimeOnceHoweverOftenThisSideIsAway) {
+  using std::chrono::seconds;
+  PeerWatch watch(seconds(10));
+  const Instant start{seconds(100)};
+  watch.posted(start);
+  EXPECT_FALSE(watch.expired(start + seconds(12)));
+  EXPECT_TRUE(watch.expired(start + seconds(15)));
+}
+
 TEST(PeerWatch, WaitsForNothingWhenTheConnectionHasEnded) {
   PeerWatch watch(std::chrono::seconds(10));
   watch.posted(Instant{});

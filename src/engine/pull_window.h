@@ -32,6 +32,7 @@ class PullWindow {
     std::uint16_t reads = 0;  // not complete
     std::chrono::nanoseconds left{};
     Deadline deadline;  // while its Reads are under way
+    bool had_grace = false;
   };
 
   // `calls_max`: how many may have to wait.

@@ -90,9 +90,9 @@ bool Pulls::is_late(Instant now) noexcept {
   window_.forget_deadline();
   for (AnsweredCall& call : slots_) {
     if (call.state != CallState::kPulling || !call.chunked->claim.deadline) continue;
-    Deadline& deadline = call.chunked->claim.deadline;
-    if (has_peer_let_pass(deadline, now)) return true;
-    window_.note(*deadline);
+    PullWindow::Claim& claim = call.chunked->claim;
+    if (has_peer_let_pass(claim.deadline, claim.had_grace, now)) return true;
+    window_.note(*claim.deadline);
   }
   return false;
 }
