@@ -26,7 +26,13 @@ Result<bool> DirectoryList::take(nfs3::READDIRPLUS3res& results) {
   }
   for (nfs3::entryplus3& each : page->reply.entries) {
     next_.cookie = each.cookie;
-    if (each.name == "." || each.name == "..") continue;
+    if (each.name == "." || each.name == "..") {
+      if (++dots_ > 2) {
+        return never_ends("the server lists without end: it has \"" + each.name +
+                          "\" again and again");
+      }
+      continue;
+    }
     count_ += 1 + each.name.size() / kNameOfOne;
     if (count_ > entries_max_) {
       return never_ends("the server lists more than " + std::to_string(entries_max_) +

@@ -28,6 +28,7 @@ class DirectoryList {
  private:
   const std::uint64_t entries_max_;
   std::uint64_t count_ = 0;
+  unsigned dots_ = 0;  // "." and ".."
   nfs3::READDIRPLUS3args next_;
   std::unordered_set<nfs3::cookie3> asked_;  // cookies behind which pages were asked for
   std::vector<Listed> names_;
