@@ -112,6 +112,7 @@ Expected<Store::Entry, blob_status> Store::stat(std::string_view name) {
 
 Store::Page Store::list(std::uint64_t after, std::size_t size_min) {
   const std::lock_guard lock(list_mutex_);
+  are_names_used_ = true;
   names_.read(directory_.descriptor());
   const auto& names = names_.names();
   auto next = std::ranges::upper_bound(names, after, {}, &NameOrder::Placed::place);
@@ -126,7 +127,6 @@ Store::Page Store::list(std::uint64_t after, std::size_t size_min) {
     size += next->name.size() + kEntrySize;
   }
   page.end = next == names.end();
-  if (page.end) names_.forget();
   return page;
 }
 

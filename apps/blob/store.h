@@ -57,7 +57,7 @@ class Store {
   blob_status put_commit(const blob_id& id, const blob_sum& sum);
   // Returns the final name of an upload; empty: there is no such upload.
   std::string name_of(const blob_id& id) const;
-  // Discards uploads that have expired; call it from time to time.
+  // Discards uploads that have expired, and what nobody lists; call it from time to time.
   void expire();
 
   struct Got {
@@ -114,7 +114,8 @@ class Store {
   const StoreOptions options_;
   const files::File directory_;
   std::mutex list_mutex_;
-  NameOrder names_;  // guarded by list_mutex_
+  NameOrder names_;              // guarded by list_mutex_
+  bool are_names_used_ = false;  // since expire() was called; the same
   std::mutex mutex_;
   std::condition_variable committed_;
   std::set<blob_id> committing_;  // guarded by mutex_

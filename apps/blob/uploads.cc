@@ -230,6 +230,10 @@ blob_status Store::write_record(const blob_id& id, const Upload& upload) const {
 // An upload lives as long as the youngest of its files is young: data is written while it comes,
 // and the record when it has been committed.
 void Store::expire() {
+  {
+    const std::lock_guard lock(list_mutex_);
+    if (!std::exchange(are_names_used_, false)) names_.forget();
+  }
   if (options_.is_read_only) return;
   const int directory = directory_.descriptor();
   const std::string uploads(kUploadsName);
