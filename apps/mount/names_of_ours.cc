@@ -55,7 +55,7 @@ void NamesOfOurs::note(Node& file, Node& parent, const std::string& ours, Who wh
                        bool is_certain) {
   std::erase_if(file.ours, [&](const NameOfOurs& each) {
     const bool is_same = is_this(each, parent.id, ours);
-    if (is_same) --parent.names_of_ours;
+    if (is_same && parent.names_of_ours > 0) --parent.names_of_ours;
     return is_same;
   });
   NameOfOurs& made = file.ours.emplace_back(
