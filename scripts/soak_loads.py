@@ -236,6 +236,9 @@ class Kills(Load):
         client.wait()
         # Its file would fill the disk with the files of all turns.
         self.command("rm", f"{self.place.urls['nfs+rdma']}/killed", is_ok=False)
+        # So would what it had not given its name yet; and the server keeps files open that are there.
+        for left in (self.place.root / "data").glob(".killed.rpcrdma-*"):
+            self.command("rm", f"{self.place.urls['nfs+rdma']}/{left.name}", is_ok=False)
 
 
 class Mount(Load):
