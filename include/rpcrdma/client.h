@@ -12,6 +12,9 @@
 // Threads: a client and all objects obtained from it belong to one thread, that of its first use
 // behind connect(), or behind a move to somebody else. A library that was built without NDEBUG ends
 // a program that breaks this.
+//
+// After fork() the connection is the parent's. A child may destroy its copy of the client; it calls
+// by it, or makes progress, only if the parent uses its own no more, and not over an RDMA device.
 #ifndef RPCRDMA_CLIENT_H_
 #define RPCRDMA_CLIENT_H_
 
