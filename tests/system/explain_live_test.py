@@ -86,6 +86,7 @@ class LiveTest(WatchedFixture):
         server.stop()
         captured = calls_of(run("explain", self.root / "all.pcapng", "--json").stdout)
         self.assertGreater(len(seen), 60)
+        self.assertEqual([each for each in seen if each["reply_form"] is None], [], "each call was answered")
         self.assertEqual({each["call_form"] for each in seen}, {"short", "chunked"})
         self.assertEqual({each["reply_form"] for each in seen}, {"short", "chunked", "long"})
         self.assertEqual(in_order(seen), in_order(captured))
