@@ -112,6 +112,7 @@ TEST_F(NameOfOurs, IsOneForAFileThatLosesTwoNamesAtOnce) {
       EXPECT_TRUE(mount_.run(mount_.names->remove(in_other(), "link", {})));
     }
     while (!is_over) mount_.run(pause());
+    EXPECT_EQ(found->node->ours.size(), 1U);
     mount_.run(mount_.files->release(file));
     EXPECT_TRUE(fs::is_empty(folder()));
     EXPECT_EQ(std::distance(fs::directory_iterator(served_.path("e")), {}), 1) << is_replaced;
