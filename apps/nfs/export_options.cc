@@ -109,7 +109,6 @@ std::string no_option(std::string_view option) {
 // Takes "name=/NAME". Returns what is wrong with it, or nothing.
 std::string take_name(std::string_view name, Export& into) {
   if (!name.starts_with('/')) return "the name " + in_quotes(name) + " does not begin with '/'";
-  if (name.size() > 1024) return "the name is longer than MOUNT allows (1024 bytes)";
   into.name = without_last_slashes(std::string(name));
   return {};
 }
@@ -229,6 +228,19 @@ std::string take_directory(std::string directory, Export& into) {
 
 bool is_elsewhere(std::string_view directory) {
   return directory.starts_with(kCeph);
+}
+
+std::string trouble_of(const Export& made) {
+  constexpr std::size_t kNameMax = 1024;  // bytes: MNTPATHLEN, RFC 1813 §5.1.1
+  // The system would take what stands before the NUL, which is another directory.
+  if ((made.directory + made.name).find('\0') != std::string::npos) {
+    return "a byte of zero stands in the name of the directory, or behind name=";
+  }
+  if (made.name.size() > kNameMax) {
+    return "the name by which clients mount " + made.directory +
+           " is longer than MOUNT allows (1024 bytes); give it a shorter one with name=/NAME";
+  }
+  return {};
 }
 
 }  // namespace nfs

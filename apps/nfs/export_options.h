@@ -39,6 +39,8 @@ std::string take_options(std::string_view options, Export& into, ExportRules& ru
 // Takes the directory of an export, and its name from that. Returns what is wrong, or nothing.
 std::string take_directory(std::string directory, Export& into);
 bool is_elsewhere(std::string_view directory);  // "ceph:/PATH"
+// Returns why clients cannot mount an export that is read as a whole, or nothing.
+std::string trouble_of(const Export& made);
 
 }  // namespace nfs
 

@@ -158,6 +158,7 @@ Parsed<Export> parse_export(std::string_view text, std::vector<std::string>& war
       return trouble.empty();
     });
   }
+  if (trouble.empty()) trouble = trouble_of(made);
   if (!trouble.empty()) return Unexpected<std::string>(trouble);
   if (made.clients.empty()) made.clients.push_back({{*AddressRange::parse("*")}, "*", {}});
   for (ExportClient& client : made.clients) client.rules = rules;

@@ -215,6 +215,7 @@ std::string Line::read() {
   if (made_.clients.empty()) {
     return "nobody may use " + made_.directory + "; for all: " + made_.directory + " *(rw)";
   }
+  if (std::string trouble = trouble_of(made_); !trouble.empty()) return trouble;
   const auto same = [&](const Export& other) { return other.name == made_.name; };
   if (std::ranges::any_of(file_.exports, same)) {
     return in_quotes(made_.name) + " is exported already; give it another name=/NAME";

@@ -214,5 +214,22 @@ TEST(ParseExports, RefusesOptionsThatItDoesNotKnow) {
   EXPECT_THAT(read_exports("/d *(root_squahs)").error(), HasSubstr("did you mean root_squash?"));
 }
 
+// The system ends a name at its first NUL, and would export what stands before it.
+TEST(ParseExports, RefusesNamesThatNobodyCanMount) {
+  using namespace std::string_view_literals;
+  EXPECT_THAT(read_exports("/ok *\n/srv\0/public *"sv).error(),
+              AllOf(HasSubstr("line 2"), HasSubstr("zero")));
+  EXPECT_THAT(read_exports("/ok *\n/srv *(name=/a\0b)"sv).error(), HasSubstr("zero"));
+  const std::string is_long = "/" + std::string(1024, 'x');
+  EXPECT_THAT(read_exports("/ok *\n" + is_long + " *").error(),
+              AllOf(HasSubstr("line 2"), HasSubstr("1024")));
+  EXPECT_THAT(read_exports("/ok *\n/srv *(name=" + is_long + ")").error(), HasSubstr("1024"));
+  EXPECT_EQ(file_of(is_long + " *(name=/x)").exports.front().name, "/x");
+  std::vector<std::string> warnings;
+  EXPECT_FALSE(parse_export("/srv\0/public"sv, warnings));
+  EXPECT_FALSE(parse_export(is_long, warnings));
+  EXPECT_TRUE(parse_export(is_long + ":name=/x", warnings));
+}
+
 }  // namespace
 }  // namespace nfs
