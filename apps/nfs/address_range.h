@@ -10,12 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "files/host_number.h"
 #include "rpcrdma/types.h"
 
 namespace nfs {
 
 template <class T>
 using Parsed = rpcrdma::Expected<T, std::string>;  // or what is wrong, for a person
+
+using files::number_of_host;
 
 // Addresses: all, one, or those that begin with the same bits.
 class AddressRange {
@@ -34,9 +37,6 @@ class AddressRange {
   unsigned bits_ = 0;                       // that count
   bool is_any_ = false;                     // also what is no address
 };
-
-// Returns a number for the host of a peer, which is the same for all its ports. `peer` as above.
-std::uint64_t number_of_host(std::string_view peer) noexcept;
 
 // Returns the addresses of a machine, as texts; none: its name does not resolve.
 using HostLookup = std::function<std::vector<std::string>(const std::string& name)>;

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "nfs/back_end/workers.h"
+#include "files/workers.h"
 #include "nfs/plug_in.h"
 
 namespace nfs {
@@ -115,7 +115,7 @@ rpcrdma::Expected<std::unique_ptr<Exporter>, std::string> Exporter::open(Exporte
   auto notes = made->set_exports(std::exchange(made->options_.exports, {}));
   if (!notes) return Unexpected<std::string>(std::move(notes.error()));
   made->notes_ = std::move(*notes);
-  made->chores_ = std::make_unique<Workers>(Workers::Settings{});
+  made->chores_ = std::make_unique<files::Workers>(files::Workers::Settings{});
   made->chores_->every(kPeriodOfChores, [&table = made->table_] {
     for (const ServedExport* each : table.opened()) each->files->do_chores();
   });

@@ -28,8 +28,11 @@
 #include "rpcrdma/options.h"
 #include "rpcrdma/server.h"
 
-namespace nfs {
+namespace files {
 class Workers;
+}
+
+namespace nfs {
 
 struct ExporterOptions {
   std::vector<Export> exports;
@@ -111,7 +114,7 @@ class Exporter {
   NfsService nfs_;
   MountService mount_;
   LockService locks_;
-  std::unique_ptr<Workers> chores_;  // a thread, which waits for nothing; last: it uses the rest
+  std::unique_ptr<files::Workers> chores_;  // a thread, which waits for nothing; last: it uses the rest
 };
 
 }  // namespace nfs

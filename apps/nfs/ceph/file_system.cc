@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "files/workers.h"
 #include "nfs/back_end/dispatch.h"
-#include "nfs/back_end/workers.h"
 #include "nfs/ceph/call.h"
 #include "nfs/ceph/gateway_name.h"
 #include "nfs/ceph/idle_closer.h"
@@ -14,6 +14,10 @@
 
 namespace nfs::ceph {
 namespace {
+
+using files::Job;
+using files::kHostsAtATime;
+using files::Workers;
 
 // FileSystem::check() as a procedure.
 struct Checking : Row<Check, nfs3::GETATTR3res, kLooking> {};

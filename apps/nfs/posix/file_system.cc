@@ -10,14 +10,18 @@
 #include <optional>
 #include <utility>
 
+#include "files/workers.h"
 #include "nfs/back_end/dispatch.h"
-#include "nfs/back_end/workers.h"
 #include "nfs/posix/calls.h"
 #include "nfs/posix/impatience.h"
 #include "nfs/results.h"
 
 namespace nfs::posix {
 namespace {
+
+using files::Job;
+using files::kHostsAtATime;
+using files::Workers;
 
 // A longer READ would hold up the other calls of the thread.
 constexpr std::size_t kShortRead = 32U << 10U;  // bytes

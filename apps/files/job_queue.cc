@@ -1,9 +1,9 @@
-#include "nfs/back_end/job_queue.h"
+#include "files/job_queue.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace nfs {
+namespace files {
 
 void JobQueue::settle(Line& line) {
   ready_ -= line.ready;
@@ -93,4 +93,4 @@ std::vector<std::unique_ptr<Job>> JobQueue::take_late(Clock::time_point time) {
   return late;
 }
 
-}  // namespace nfs
+}  // namespace files

@@ -1,6 +1,6 @@
 // Threads for what may wait for a disk, or for another machine, with a bounded queue.
-#ifndef RPCRDMA_NFS_BACK_END_WORKERS_H_
-#define RPCRDMA_NFS_BACK_END_WORKERS_H_
+#ifndef RPCRDMA_FILES_WORKERS_H_
+#define RPCRDMA_FILES_WORKERS_H_
 
 #include <chrono>
 #include <condition_variable>
@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "nfs/back_end/job_queue.h"
+#include "files/job_queue.h"
 
-namespace nfs {
+namespace files {
 
 // A pool has threads for so many hosts that use all of theirs.
 inline constexpr std::size_t kHostsAtATime = 4;
@@ -23,7 +23,7 @@ inline constexpr std::size_t kHostsAtATime = 4;
 //
 // It hangs for a host that has all of its threads, or while all are busy, when none of these jobs
 // has begun or ended for as long as the patience lasts: the storage behind it does not answer. Jobs
-// that wait for it keep memory that other exports need, so that they are turned away, and clients
+// that wait for it keep memory that others need, so that they are turned away, and clients
 // ask again.
 class Workers {
  public:
@@ -91,6 +91,6 @@ class Workers {
   std::vector<std::thread> threads_;  // last: they use the rest
 };
 
-}  // namespace nfs
+}  // namespace files
 
-#endif  // RPCRDMA_NFS_BACK_END_WORKERS_H_
+#endif  // RPCRDMA_FILES_WORKERS_H_

@@ -1,6 +1,6 @@
 // The jobs of a pool of threads, in turns of the hosts that they come from.
-#ifndef RPCRDMA_NFS_BACK_END_JOB_QUEUE_H_
-#define RPCRDMA_NFS_BACK_END_JOB_QUEUE_H_
+#ifndef RPCRDMA_FILES_JOB_QUEUE_H_
+#define RPCRDMA_FILES_JOB_QUEUE_H_
 
 #include <chrono>
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace nfs {
+namespace files {
 
 // One piece of work. One of its two functions is called, once, on any thread; then it is destroyed.
 class Job {
@@ -78,6 +78,6 @@ class JobQueue {
   std::size_t size_ = 0, ready_ = 0;
 };
 
-}  // namespace nfs
+}  // namespace files
 
-#endif  // RPCRDMA_NFS_BACK_END_JOB_QUEUE_H_
+#endif  // RPCRDMA_FILES_JOB_QUEUE_H_

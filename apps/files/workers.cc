@@ -1,9 +1,9 @@
-#include "nfs/back_end/workers.h"
+#include "files/workers.h"
 
 #include <system_error>
 #include <utility>
 
-namespace nfs {
+namespace files {
 
 Workers::Workers(const Settings& settings) : settings_(settings) {
   threads_.reserve(settings.threads);
@@ -134,4 +134,4 @@ void Workers::run() {
   if (--running_ == 0) ended_.notify_all();
 }
 
-}  // namespace nfs
+}  // namespace files

@@ -1,4 +1,4 @@
-#include "nfs/back_end/workers.h"
+#include "files/workers.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-namespace nfs {
+namespace files {
 namespace {
 
 using std::chrono::milliseconds;
@@ -311,4 +311,4 @@ TEST(Workers, StartAThreadWhenAJobFindsTheOthersBusyAndNoMoreThanThat) {
 }
 
 }  // namespace
-}  // namespace nfs
+}  // namespace files
