@@ -80,15 +80,24 @@ File open_by_hand(int directory, const std::string& path, int flags) {
   return File(::openat(here, ".", flags | O_CLOEXEC));
 }
 
+// Not open: errno.
+File open_by_kernel(int directory, const std::string& path, int flags, unsigned resolve) {
+  open_how how{};
+  how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
+  how.resolve = resolve | RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  const long result = ::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof(how));
+  return result >= 0 ? File(static_cast<int>(result)) : File();
+}
+
 }  // namespace
 
 File open_beneath(int directory, const std::string& path, int flags, Resolving resolving) {
+  if (resolving == Resolving::kInMemory) {
+    return open_by_kernel(directory, path, flags, RESOLVE_CACHED | RESOLVE_NO_XDEV);
+  }
   for (int i = 0; resolving == Resolving::kAuto && i < kAttempts; ++i) {
-    open_how how{};
-    how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-    const long result = ::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof(how));
-    if (result >= 0) return File(static_cast<int>(result));
+    File opened = open_by_kernel(directory, path, flags, 0);
+    if (opened.is_open()) return opened;
     if (errno == ENOSYS || errno == EPERM) break;  // an old kernel, or a seccomp filter
     if (errno != EAGAIN && errno != EINTR) return File();
   }

@@ -99,6 +99,23 @@ TEST_P(BeneathTest, LinksInACircleEnd) {
   expect_refused("self", ELOOP);
 }
 
+class InMemory : public BeneathTest {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, InMemory, testing::Values(Resolving::kInMemory));
+
+TEST_P(InMemory, OpensWhatTheKernelKnows) {
+  link("absolute", (root_ / "outside").string());
+  for (const char* const path : {"folder/deep/file", "absolute"}) {
+    (void)open_beneath(directory_.descriptor(), path, O_PATH);  // the kernel knows it now
+  }
+  const File known = open_beneath(directory_.descriptor(), "folder/deep/file", O_PATH, GetParam());
+  if (!known.is_open() && (errno == EINVAL || errno == ENOSYS || errno == EPERM)) {
+    GTEST_SKIP() << "this kernel, or a filter of system calls, knows no RESOLVE_CACHED";
+  }
+  EXPECT_EQ(content("folder/deep/file"), "deep");
+  EXPECT_EQ(content("absolute"), "") << "it leads out of the directory";
+}
+
 TEST_P(BeneathTest, FlagsHold) {
   ASSERT_EQ(::mkfifo((root_ / "served" / "fifo").c_str(), 0600), 0);
   link("to_fifo", "fifo");

@@ -114,7 +114,8 @@ class Exporter {
   NfsService nfs_;
   MountService mount_;
   LockService locks_;
-  std::unique_ptr<files::Workers> chores_;  // a thread, which waits for nothing; last: it uses the rest
+  // A thread, which waits for nothing. Last: it uses the rest.
+  std::unique_ptr<files::Workers> chores_;
 };
 
 }  // namespace nfs

@@ -47,15 +47,9 @@ std::optional<std::size_t> read_at(const files::File& file, bool must_not_wait,
                                    rpcrdma::MutableBytes into, std::uint64_t offset,
                                    std::uint64_t size) {
   if (!must_not_wait) return file.read_at(into, offset);
-  const std::uint64_t left = offset < size ? size - offset : 0;
-  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
-  const iovec part{into.data(), wanted};
-  if (::preadv2(file.descriptor(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) ==
-      static_cast<ssize_t>(wanted)) {
-    return wanted;
-  }
-  Impatience::give_up();
-  return std::nullopt;
+  const auto read = files::read_if_in_memory(file, into, offset, size);
+  if (!read) Impatience::give_up();
+  return read;
 }
 
 // Bytes written, fewer than given if the disk is full; nullopt: errno, and none.
@@ -109,8 +103,8 @@ nfs3::READ3res run(Tree& tree, const Caller& caller, const nfs3::READ3args& args
   nfsstat3 status = must_be_regular(file.status);
   if (status == nfsstat3::NFS3_OK) status = may_read(tree, caller, file);
   std::size_t count = 0;
-  const bool must_not_wait = Impatience::is_on() && !tree.is_in_memory();
-  if (must_not_wait && tree.reading_sets_time(file.status)) {
+  const bool must_not_wait = Impatience::is_on() && !tree.quick_reads().keeps_data();
+  if (must_not_wait && tree.quick_reads().sets_time(file.status)) {
     Impatience::give_up();
     status = nfsstat3::NFS3ERR_JUKEBOX;  // nothing is read
   }

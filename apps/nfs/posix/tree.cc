@@ -1,10 +1,7 @@
 #include "nfs/posix/tree.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +9,6 @@
 #include <bit>
 #include <cerrno>
 #include <climits>
-#include <ctime>
 #include <optional>
 #include <random>
 #include <utility>
@@ -40,27 +36,6 @@ Found none(nfsstat3 error) {
 
 bool has_content(const Found& file) {
   return S_ISDIR(file.status.st_mode) || S_ISREG(file.status.st_mode);
-}
-
-// File systems of this machine whose inodes are whole once they are in memory. Others may ask a
-// server or a process for a file's attributes.
-bool keeps_inodes_in_memory(const files::File& root) {
-  constexpr std::array<unsigned, 5> kKnown{0xef53, 0x58465342, 0x9123683e, 0x01021994, 0xf2f52010};
-  struct statfs status {};
-  if (::fstatfs(root.descriptor(), &status) != 0) return false;
-  return std::ranges::find(kKnown, static_cast<unsigned>(status.f_type)) != kKnown.end();
-}
-
-// Returns whether the files are in memory, as those of tmpfs: without a disk, and without
-// RWF_NOWAIT to ask whether a read would wait.
-bool keeps_data_in_memory(const files::File& root) {
-  struct statfs status {};
-  return ::fstatfs(root.descriptor(), &status) == 0 && status.f_type == TMPFS_MAGIC;
-}
-
-unsigned long mount_flags_of(const files::File& root) {
-  struct statvfs status {};
-  return ::fstatvfs(root.descriptor(), &status) == 0 ? status.f_flag : 0;
 }
 
 // Returns where an open directory is, as the kernel sees it. nullopt: errno, ENAMETOOLONG for what
@@ -103,26 +78,13 @@ Tree::Tree(files::File root, std::unique_ptr<Handles> handles, const HandleMaker
       maker_(maker),
       settings_(settings),
       has_stable_positions_(posix::has_stable_positions(root_)),
-      may_answer_at_once_(handles_->is_quick() && keeps_inodes_in_memory(root_)),
-      is_in_memory_(keeps_data_in_memory(root_)),
-      mount_flags_(mount_flags_of(root_)),
+      quick_reads_(root_.descriptor()),
+      may_answer_at_once_(handles_->is_quick() && quick_reads_.keeps_inodes()),
       limits_(limits_of(root_)),
       top_(can_take_identities() ? files::File() : reopened(root_, O_RDONLY | O_DIRECTORY)),
       root_handle_(handles_->of(root_, {}, {}).value_or(InnerHandle())),
       open_(*handles_, settings.open_files_max, [this] { change_verifier(); }),
       verifier_(random_number()) {}
-
-bool Tree::reading_sets_time(const struct stat& status) const noexcept {
-  if ((mount_flags_ & ST_NOATIME) != 0) return false;
-  if ((mount_flags_ & ST_RELATIME) == 0) return true;
-  constexpr std::int64_t kDay = 86'400;
-  const auto is_before = [&](const timespec& other) {
-    return std::pair(status.st_atim.tv_sec, status.st_atim.tv_nsec) <=
-           std::pair(other.tv_sec, other.tv_nsec);
-  };
-  return is_before(status.st_mtim) || is_before(status.st_ctim) ||
-         status.st_atim.tv_sec + kDay <= ::time(nullptr);
-}
 
 Found Tree::find(const nfs3::nfs_fh3& handle) {
   Found found;

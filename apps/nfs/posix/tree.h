@@ -13,6 +13,7 @@
 #include <string>
 
 #include "files/file.h"
+#include "files/quick_reads.h"
 #include "nfs/back_end/limits.h"
 #include "nfs/file_system.h"
 #include "nfs/posix/handles.h"
@@ -52,11 +53,7 @@ class Tree {
   // Returns whether calls may be tried in impatience: this file system answers from memory without
   // waiting.
   bool may_answer_at_once() const noexcept { return may_answer_at_once_; }
-  // Returns whether no read ever waits for a disk.
-  bool is_in_memory() const noexcept { return is_in_memory_; }
-  // Returns whether reading a file of this status sets its time of access, which may wait for a
-  // journal.
-  bool reading_sets_time(const struct stat& status) const noexcept;
+  const files::QuickReads& quick_reads() const noexcept { return quick_reads_; }
   std::uint64_t fsid() const noexcept { return settings_.fsid; }
   const FileSystemLimits& limits() const noexcept { return limits_; }
 
@@ -102,9 +99,8 @@ class Tree {
   const HandleMaker& maker_;
   const Settings settings_;
   const bool has_stable_positions_;
+  const files::QuickReads quick_reads_;
   const bool may_answer_at_once_;
-  const bool is_in_memory_;
-  const unsigned long mount_flags_;  // ST_NOATIME and so on
   const FileSystemLimits limits_;
   const files::File top_;  // root_ for syncfs(2), where the server may be refused a file
   InnerHandle root_handle_;
