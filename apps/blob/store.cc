@@ -14,7 +14,6 @@
 #include "blob/name.h"
 #include "blob/sha256.h"
 #include "blob/store_files.h"
-#include "files/beneath.h"
 
 namespace blob {
 
@@ -41,7 +40,8 @@ Store::Entry entry_of(std::string_view name, const struct stat& status) {
 Store::Store(std::string directory, StoreOptions options)
     : path_(std::move(directory)),
       options_(std::move(options)),
-      directory_(path_, O_RDONLY | O_DIRECTORY) {}
+      directory_(path_, O_RDONLY | O_DIRECTORY),
+      quick_reads_(directory_.descriptor()) {}
 
 blob_status Store::open() {
   if (!directory_.is_open()) return failed("opening the directory", path_);
@@ -69,13 +69,14 @@ blob_status Store::failed(std::string_view what, std::string_view name) const {
 }
 
 // Looks at the file before it opens it: opening a FIFO or a device may have an effect.
-File Store::open_regular(std::string_view name) const {
+File Store::open_regular(std::string_view name, files::Resolving resolving) const {
   if (!valid_name(name)) return File();
   const std::string path(name);
-  const File found = files::open_beneath(directory_.descriptor(), path, O_PATH);
+  const File found = files::open_beneath(directory_.descriptor(), path, O_PATH, resolving);
   const auto status = found.is_open() ? found.status() : std::nullopt;
   if (!status || !S_ISREG(status->st_mode)) return File();
-  File file = files::open_beneath(directory_.descriptor(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  File file = files::open_beneath(directory_.descriptor(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
+                                  resolving);
   const auto opened = file.is_open() ? file.status() : std::nullopt;
   return opened && S_ISREG(opened->st_mode) ? std::move(file) : File();
 }
@@ -90,6 +91,21 @@ Expected<Store::Got, blob_status> Store::get(std::string_view name, std::uint64_
   if (offset >= size) return Got{0, true};
   const auto count = file.read_at(into, offset);
   if (!count) return no(failed("reading", name));
+  return Got{*count, offset + *count >= size};
+}
+
+std::optional<Store::Got> Store::get_at_once(std::string_view name, std::uint64_t offset,
+                                             MutableBytes into) const {
+  if (!quick_reads_.keeps_inodes()) return std::nullopt;
+  const File file = open_regular(name, files::Resolving::kInMemory);
+  const auto status = file.is_open() ? file.status() : std::nullopt;
+  if (!status) return std::nullopt;
+  const auto size = static_cast<std::uint64_t>(status->st_size);
+  if (offset >= size) return Got{0, true};
+  if (!quick_reads_.keeps_data() && quick_reads_.sets_time(*status)) return std::nullopt;
+  const auto count = quick_reads_.keeps_data() ? file.read_at(into, offset)
+                                               : files::read_if_in_memory(file, into, offset, size);
+  if (!count) return std::nullopt;
   return Got{*count, offset + *count >= size};
 }
 

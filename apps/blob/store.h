@@ -7,8 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,9 @@
 #include "blob.h"
 #include "blob/log.h"
 #include "blob/name_order.h"
+#include "files/beneath.h"
 #include "files/file.h"
+#include "files/quick_reads.h"
 #include "rpcrdma/types.h"
 
 namespace blob {
@@ -57,7 +60,8 @@ class Store {
   blob_status put_commit(const blob_id& id, const blob_sum& sum);
   // Returns the final name of an upload; empty: there is no such upload.
   std::string name_of(const blob_id& id) const;
-  // Discards uploads that have expired, and what nobody lists; call it from time to time.
+  // Discards uploads that have expired, and what nobody lists; call it from time to time. No other
+  // function waits for it, but for one that uses the very upload that it removes.
   void expire();
 
   struct Got {
@@ -66,6 +70,10 @@ class Store {
   };
   rpcrdma::Expected<Got, blob_status> get(std::string_view name, std::uint64_t offset,
                                           rpcrdma::MutableBytes into);
+  // Does the same if that waits for no disk: the blob and the data are in memory. nullopt: it may
+  // have to wait, or get() has to say why there is no data.
+  std::optional<Got> get_at_once(std::string_view name, std::uint64_t offset,
+                                 rpcrdma::MutableBytes into) const;
   struct Entry {
     std::string name;
     std::uint64_t size;     // bytes
@@ -95,30 +103,42 @@ class Store {
     blob_sum committed;  // of an upload that is done
     bool done;
   };
-  // A commit in progress: expire() leaves the upload alone, other commits of it wait.
-  class Committing;
+  // A call that uses an upload; see uses_.
+  class Use;
+  struct Uses {
+    std::size_t count = 0;
+    bool has_begin = false;   // PUT_BEGIN is one of them
+    bool has_commit = false;  // PUT_COMMIT is one of them
+    bool is_leaving = false;  // it has no use, and is removed
+  };
 
-  files::File open_regular(std::string_view name) const;
+  files::File open_regular(std::string_view name,
+                           files::Resolving resolving = files::Resolving::kAuto) const;
   blob_status failed(std::string_view what, std::string_view name) const;  // by errno
   bool may_be_replaced(std::string_view name) const;
 
   files::File open_upload(const blob_id& id, const char* suffix, int flags) const;
+  files::File make_data(const blob_id& id) const;
   void drop(const blob_id& id) const;
   rpcrdma::Expected<Upload, blob_status> find_upload(const blob_id& id) const;
   blob_status check(const files::File& data, const Upload& upload, const blob_sum& sum) const;
   blob_status publish(const blob_id& id, Upload& upload, const blob_sum& sum) const;
   blob_status commit_again(const blob_id& id, Upload& upload, const blob_sum& sum) const;
   blob_status write_record(const blob_id& id, const Upload& upload) const;
+  bool has_expired(const std::string& id) const;
+  void remove_if_expired(const std::string& id);
 
   const std::string path_;
   const StoreOptions options_;
   const files::File directory_;
+  const files::QuickReads quick_reads_;
   std::mutex list_mutex_;
   NameOrder names_;              // guarded by list_mutex_
   bool are_names_used_ = false;  // since expire() was called; the same
+  // The lock is held for the look at the table alone, and never while something waits for a disk.
   std::mutex mutex_;
-  std::condition_variable committed_;
-  std::set<blob_id> committing_;  // guarded by mutex_
+  std::condition_variable ended_;     // a use that others may wait for, or a removal
+  std::map<std::string, Uses> uses_;  // of uploads, by their ids in hex; guarded by mutex_
 };
 
 }  // namespace blob

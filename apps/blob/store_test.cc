@@ -1,5 +1,6 @@
 #include "blob/store.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,14 +9,20 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "blob/disk_for_test.h"
 #include "blob/name.h"
 #include "blob/sha256.h"
 
@@ -23,6 +30,8 @@ namespace blob {
 namespace {
 
 using rpcrdma::Bytes;
+
+constexpr std::chrono::seconds kBound{20};
 
 class StoreTest : public testing::Test {
  protected:
@@ -301,6 +310,97 @@ TEST_F(StoreTest, CommitsOfOneUploadAtTheSameTimeAllSucceed) {
     const auto commit = [&] { return shared.put_commit(id, sum); };
     auto other = std::async(std::launch::async, commit);
     EXPECT_EQ(commit(), blob_status::BLOB_OK);
+    EXPECT_EQ(other.get(), blob_status::BLOB_OK);
+  }
+}
+
+// --- Uploads that are forgotten while others come ------------------------------------------------
+
+TEST_F(StoreTest, PutBeginWaitsForNoExpireThatIsUnderWay) {
+  ASSERT_EQ(store().put_begin(other_id_, "other", 100), blob_status::BLOB_OK);
+  std::promise<void> begun, end;
+  const std::shared_future<void> over = end.get_future().share();
+  std::once_flag once;
+  options_.now = [&] {
+    std::call_once(once, [&] {
+      begun.set_value();
+      over.wait();
+    });
+    return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch());
+  };
+  Store shared(directory_, options_);
+  auto expired = std::async(std::launch::async, [&] { shared.expire(); });
+  begun.get_future().wait();
+  auto answer = std::async(std::launch::async, [&] { return shared.put_begin(id_, "name", 100); });
+  EXPECT_EQ(answer.wait_for(kBound), std::future_status::ready);
+  end.set_value();
+  EXPECT_EQ(answer.get(), blob_status::BLOB_OK);
+  expired.get();
+}
+
+TEST_F(StoreTest, PutBeginHasItsDirectoryThoughExpireTakesItAway) {
+  Store shared(directory_);
+  ASSERT_FALSE(exists(".uploads"));
+  int count = 0;
+  DiskForTest::after_mkdir = [&] {
+    if (++count < 5) shared.expire();
+  };
+  EXPECT_EQ(shared.put_begin(id_, "name", 100), blob_status::BLOB_OK);
+  DiskForTest::after_mkdir = nullptr;
+  EXPECT_EQ(count, 5);
+}
+
+TEST_F(StoreTest, UploadToWhichDataComesIsNotForgotten) {
+  std::atomic<int> hours = 0;
+  options_.now = [&] {
+    return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()) +
+           std::chrono::hours(hours);
+  };
+  Store shared(directory_, options_);
+  const auto bytes = data(1000);
+  ASSERT_EQ(shared.put_begin(id_, "name", bytes.size()), blob_status::BLOB_OK);
+  struct stat status {};
+  ASSERT_EQ(::stat((directory_ + "/.uploads/" + to_hex(id_) + ".data").c_str(), &status), 0);
+  DiskForTest::hanging = status.st_ino;
+  auto answer = std::async(std::launch::async, [&] { return shared.put_data(id_, 0, bytes); });
+  while (DiskForTest::waiting == 0) std::this_thread::yield();
+  hours = 1;
+  shared.expire();
+  DiskForTest::release();
+  EXPECT_EQ(answer.get(), blob_status::BLOB_OK);
+  EXPECT_EQ(shared.put_commit(id_, sum_of(bytes)), blob_status::BLOB_OK);
+}
+
+TEST_F(StoreTest, UploadIsLookedAtOnceMoreBeforeItIsForgotten) {
+  const auto bytes = data(1000);
+  ASSERT_EQ(store().put_begin(id_, "name", bytes.size()), blob_status::BLOB_OK);
+  const timespec long_ago{.tv_sec = ::time(nullptr) - 3600, .tv_nsec = 0};
+  for (const auto& each : std::filesystem::directory_iterator(directory_ + "/.uploads")) {
+    const std::array<timespec, 2> times{long_ago, long_ago};
+    ASSERT_EQ(::utimensat(AT_FDCWD, each.path().c_str(), times.data(), 0), 0);
+  }
+  bool has_come = false;
+  Store* store_in_use = nullptr;
+  options_.now = [&] {
+    if (!std::exchange(has_come, true)) {
+      EXPECT_EQ(store_in_use->put_data(id_, 0, bytes), blob_status::BLOB_OK);
+    }
+    return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch());
+  };
+  Store shared(directory_, options_);
+  store_in_use = &shared;
+  shared.expire();
+  EXPECT_TRUE(has_come);
+  EXPECT_EQ(shared.put_commit(id_, sum_of(bytes)), blob_status::BLOB_OK);
+}
+
+TEST_F(StoreTest, PutBeginsOfOneUploadAtTheSameTimeAllSucceed) {
+  Store shared(directory_);
+  for (int round = 0; round < 50; ++round) {
+    const blob_id id{static_cast<std::byte>(round), std::byte{7}};
+    const auto begin = [&] { return shared.put_begin(id, "name", 100); };
+    auto other = std::async(std::launch::async, begin);
+    EXPECT_EQ(begin(), blob_status::BLOB_OK);
     EXPECT_EQ(other.get(), blob_status::BLOB_OK);
   }
 }

@@ -9,6 +9,8 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "blob/name.h"
@@ -54,26 +56,45 @@ bool reaches_too_far(std::uint64_t offset, std::size_t size, std::uint64_t annou
 
 }  // namespace
 
-class Store::Committing {
+// Keeps expire() from removing an upload, or waits until it has. PUT_BEGINs of an upload, which
+// write its record, run one at a time, and so do PUT_COMMITs.
+class Store::Use {
  public:
-  Committing(Store& store, const blob_id& id) : store_(store), id_(id) {
-    std::unique_lock lock(store_.mutex_);
-    store_.committed_.wait(lock, [this] { return !store_.committing_.contains(id_); });
-    store_.committing_.insert(id_);
-  }
-  ~Committing() {
+  // `only` is a flag of Uses that no other use of the upload has at the same time; null: none.
+  Use(Store& store, const blob_id& id, bool Uses::*only)
+      : store_(store), only_(only), place_(enter(to_hex(id))) {}
+  ~Use() {
     {
       const std::lock_guard lock(store_.mutex_);
-      store_.committing_.erase(id_);
+      Uses& uses = place_->second;
+      if (only_ != nullptr) uses.*only_ = false;
+      if (--uses.count == 0) store_.uses_.erase(place_);
     }
-    store_.committed_.notify_all();
+    if (only_ != nullptr) store_.ended_.notify_all();
   }
-  Committing(const Committing&) = delete;
-  Committing& operator=(const Committing&) = delete;
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
 
  private:
+  using Place = std::map<std::string, Uses>::iterator;
+
+  Place enter(const std::string& id) {
+    std::unique_lock lock(store_.mutex_);
+    store_.ended_.wait(lock, [&] {
+      const auto found = store_.uses_.find(id);
+      if (found == store_.uses_.end()) return true;
+      const Uses& uses = found->second;
+      return !uses.is_leaving && (only_ == nullptr || !(uses.*only_));
+    });
+    const Place place = store_.uses_.try_emplace(id).first;
+    ++place->second.count;
+    if (only_ != nullptr) place->second.*only_ = true;
+    return place;
+  }
+
   Store& store_;
-  const blob_id& id_;
+  bool Uses::*const only_;
+  const Place place_;
 };
 
 File Store::open_upload(const blob_id& id, const char* suffix, int flags) const {
@@ -85,17 +106,29 @@ void Store::drop(const blob_id& id) const {
   remove_files(directory_.descriptor(), to_hex(id));
 }
 
+// Makes the directory, too, which expire() takes away when it is empty, perhaps between the two
+// steps. That happens less often than once in this many times.
+File Store::make_data(const blob_id& id) const {
+  constexpr int kAttempts = 16;
+  File data;
+  for (int i = 0; i < kAttempts && !data.is_open(); ++i) {
+    ::mkdirat(directory_.descriptor(), std::string(kUploadsName).c_str(), 0700);
+    data = open_upload(id, kData, O_WRONLY | O_CREAT);
+    if (!data.is_open() && errno != ENOENT) break;
+  }
+  return data;
+}
+
 blob_status Store::put_begin(const blob_id& id, std::string_view name, std::uint64_t size) {
   if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
   if (!valid_name(name)) return blob_status::BLOB_BAD_NAME;
   if (!may_be_replaced(name)) return blob_status::BLOB_NOT_A_FILE;
-  const std::lock_guard lock(mutex_);  // expire() takes the directory away when it is empty
+  const Use use(*this, id, &Uses::has_begin);
   if (const auto upload = find_upload(id)) {
     return upload->name == name && upload->size == size ? blob_status::BLOB_OK
                                                         : blob_status::BLOB_CONFLICT;
   }
-  ::mkdirat(directory_.descriptor(), std::string(kUploadsName).c_str(), 0700);
-  const File data = open_upload(id, kData, O_WRONLY | O_CREAT);
+  const File data = make_data(id);
   if (!data.is_open()) return failed("starting the upload of", name);
   const blob_status status = write_record(id, {std::string(name), size, {}, false});
   if (status != blob_status::BLOB_OK) drop(id);
@@ -104,6 +137,7 @@ blob_status Store::put_begin(const blob_id& id, std::string_view name, std::uint
 
 blob_status Store::put_data(const blob_id& id, std::uint64_t offset, Bytes data) {
   if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
+  const Use use(*this, id, nullptr);
   const auto upload = find_upload(id);
   if (!upload) return upload.error();
   if (reaches_too_far(offset, data.size(), upload->size)) return blob_status::BLOB_BAD_RANGE;
@@ -121,7 +155,7 @@ blob_status Store::put_data(const blob_id& id, std::uint64_t offset, Bytes data)
 
 blob_status Store::put_commit(const blob_id& id, const blob_sum& sum) {
   if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
-  const Committing committing(*this, id);
+  const Use use(*this, id, &Uses::has_commit);
   auto upload = find_upload(id);
   if (!upload) return upload.error();
   if (upload->done)
@@ -229,6 +263,36 @@ blob_status Store::write_record(const blob_id& id, const Upload& upload) const {
 
 // An upload lives as long as the youngest of its files is young: data is written while it comes,
 // and the record when it has been committed.
+bool Store::has_expired(const std::string& id) const {
+  std::chrono::nanoseconds last{};
+  for (const char* const suffix : {kData, kRecord, kNewRecord}) {
+    struct stat status {};
+    if (::fstatat(directory_.descriptor(), upload_path(id, suffix).c_str(), &status,
+                  AT_SYMLINK_NOFOLLOW) != 0) {
+      continue;
+    }
+    last = std::max(last, std::chrono::nanoseconds(std::chrono::seconds(status.st_mtim.tv_sec)) +
+                              std::chrono::nanoseconds(status.st_mtim.tv_nsec));
+  }
+  return options_.now() - last >= options_.upload_idle_max;
+}
+
+// Looks at the times when nobody can use the upload any more: what came before is in them.
+void Store::remove_if_expired(const std::string& id) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [place, is_unused] = uses_.try_emplace(id);
+    if (!is_unused) return;
+    place->second.is_leaving = true;
+  }
+  if (has_expired(id)) remove_files(directory_.descriptor(), id);
+  {
+    const std::lock_guard lock(mutex_);
+    uses_.erase(id);
+  }
+  ended_.notify_all();
+}
+
 void Store::expire() {
   {
     const std::lock_guard lock(list_mutex_);
@@ -237,23 +301,12 @@ void Store::expire() {
   if (options_.is_read_only) return;
   const int directory = directory_.descriptor();
   const std::string uploads(kUploadsName);
-  const std::lock_guard lock(mutex_);
-  std::set<std::string> busy;
-  for (const blob_id& id : committing_) busy.insert(to_hex(id));
-  std::map<std::string, std::chrono::nanoseconds> times;
+  std::set<std::string> ids;
   for (const std::string& name : names_in(directory, uploads.c_str())) {
-    struct stat status {};
-    if (name.starts_with('.') ||
-        ::fstatat(directory, (uploads + "/" + name).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-      continue;
-    }
-    auto& time = times[name.substr(0, name.find('.'))];
-    time = std::max(time, std::chrono::nanoseconds(std::chrono::seconds(status.st_mtim.tv_sec)) +
-                              std::chrono::nanoseconds(status.st_mtim.tv_nsec));
+    if (!name.starts_with('.')) ids.insert(name.substr(0, name.find('.')));
   }
-  const auto now = options_.now();
-  for (const auto& [id, time] : times) {
-    if (now - time >= options_.upload_idle_max && !busy.contains(id)) remove_files(directory, id);
+  for (const std::string& id : ids) {
+    if (has_expired(id)) remove_if_expired(id);
   }
   ::unlinkat(directory, uploads.c_str(), AT_REMOVEDIR);  // if it is empty
 }
