@@ -233,8 +233,10 @@ bool is_elsewhere(std::string_view directory) {
 std::string trouble_of(const Export& made) {
   constexpr std::size_t kNameMax = 1024;  // bytes: MNTPATHLEN, RFC 1813 §5.1.1
   // The system would take what stands before the NUL, which is another directory.
-  if ((made.directory + made.name).find('\0') != std::string::npos) {
-    return "a byte of zero stands in the name of the directory, or behind name=";
+  std::string names = made.directory + made.name;
+  for (const auto& [name, value] : made.settings) names += value;
+  if (names.find('\0') != std::string::npos) {
+    return "a byte of zero stands in a name: of the directory, behind name=, or of an option";
   }
   if (made.name.size() > kNameMax) {
     return "the name by which clients mount " + made.directory +
