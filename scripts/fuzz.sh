@@ -14,7 +14,8 @@
 # libFuzzer, ASan and UBSan; CC=afl-clang-fast CXX=afl-clang-fast++ builds for AFL++.
 #
 # FUZZ_BUILD: build folder (build-fuzz, for `targets` build-fuzz-targets). What a campaign found lies in its findings/, its inputs in
-# inputs/, its output in logs/.
+# inputs/, its output in logs/, and campaign.tsv has a line for each run of a target: when, commit, target, runs, seconds of CPU
+# time (machines are shared), edges, inputs, status. `run` begins with the inputs that earlier ones left.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +23,7 @@ build=${FUZZ_BUILD:-build-fuzz}
 minutes=${FUZZ_MINUTES:-1}
 jobs=${FUZZ_JOBS:-$(nproc)}
 corpus=tests/fuzz/corpus
-all=(xdr wire_v1 wire_v2 private_data mpa ddp_rdmap rpc_message gss_message record iwarp_stream engine rpcbind gen nfs3 every explain)
+all=(xdr wire_v1 wire_v2 private_data mpa ddp_rdmap rpc_message gss_message record iwarp_stream engine rpcbind gen nfs3 every explain configuration)
 
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -78,6 +79,7 @@ length_options() {
   case $1 in
     iwarp_stream|engine) echo -len_control=0 -max_len=700 ;;
     gen) echo -max_len=2048 ;;
+    configuration) echo -max_len=1024 ;;
     *) echo -max_len=4096 ;;
   esac
 }
@@ -93,13 +95,16 @@ merge_options() {
 run_target() {
   local target=$1 inputs=$build/inputs/$1
   mkdir -p "$inputs"
-  local status=0
+  local status=0 TIMEFORMAT='%0U'
   # shellcheck disable=SC2046
-  "$build/tests/fuzz/fuzz_$target" $(length_options "$target") -max_total_time=$((minutes * 60)) \
+  { time "$build/tests/fuzz/fuzz_$target" $(length_options "$target") -max_total_time=$((minutes * 60)) \
     -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
     -artifact_prefix="$build/findings/$target-" "$inputs" "$build/corpus/$target" \
-    >"$build/logs/$target.log" 2>&1 || status=$?
+    >"$build/logs/$target.log" 2>&1; } 2>"$build/logs/$target.cpu" || status=$?
   echo "$status" >"$build/logs/$target.status"
+  printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$(date -u +%FT%TZ)" "$(git describe --always --dirty 2>/dev/null || echo -)" \
+    "$target" "$(runs_of "$target")" "$(<"$build/logs/$target.cpu")" "$(edges_of "$target")" "$(inputs_of "$target")" \
+    "$status" >>"$build/campaign.tsv"
   if [[ $status -ne 0 ]]; then
     echo "fuzz: $target: FINDING after $(runs_of "$target") runs" >&2
   else
@@ -110,16 +115,17 @@ run_target() {
 runs_of() { sed -n 's/^stat::number_of_executed_units: *//p' "$build/logs/$1.log"; }
 edges_of() { sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$build/logs/$1.log" | tail -1; }
 
+inputs_of() { find "$build/inputs/$1" "$build/corpus/$1" -type f | wc -l; }
+
 show_table() {
-  printf '\n%-14s %12s %8s %8s %7s %7s %9s\n' target runs minutes exec/s edges inputs findings
+  printf '\n%-14s %12s %8s %8s %7s %7s %9s\n' target runs 'CPU s' exec/s edges inputs findings
   local target log status found=0
   for target in "${targets[@]}"; do
     log=$build/logs/$target.log
     status=$(<"$build/logs/$target.status")
     [[ $status -eq 0 ]] || found=1
-    printf '%-14s %12s %8s %8s %7s %7s %9s\n' "$target" "$(runs_of "$target")" "$minutes" \
-      "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")" "$(edges_of "$target")" \
-      "$(find "$build/inputs/$target" "$build/corpus/$target" -type f | wc -l)" \
+    printf '%-14s %12s %8s %8s %7s %7s %9s\n' "$target" "$(runs_of "$target")" "$(<"$build/logs/$target.cpu")" \
+      "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")" "$(edges_of "$target")" "$(inputs_of "$target")" \
       "$([[ $status -eq 0 ]] && echo 0 || echo 'SEE LOG')"
   done
   [[ $found -eq 0 ]] && return 0
@@ -221,5 +227,5 @@ targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || targets=("${all[@]}")
 case $command in
   run|merge|coverage|unpack|pack|targets) "$command" ;;
-  *) sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -14,7 +14,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 using Squash = ExportRules::Squash;
-using std::string_view_literals::operator""sv;
 
 // Knows one machine of two addresses, and one whose addresses are none.
 std::vector<std::string> look_up(const std::string& name) {
@@ -217,6 +216,7 @@ TEST(ParseExports, RefusesOptionsThatItDoesNotKnow) {
 
 // The system ends a name at its first NUL, and would export what stands before it.
 TEST(ParseExports, RefusesNamesThatNobodyCanMount) {
+  using std::string_view_literals::operator""sv;
   EXPECT_THAT(read_exports("/ok *\n/srv\0/public *"sv).error(),
               AllOf(HasSubstr("line 2"), HasSubstr("zero")));
   EXPECT_THAT(read_exports("/ok *\n/srv *(name=/a\0b)"sv).error(), HasSubstr("zero"));

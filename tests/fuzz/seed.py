@@ -5,6 +5,7 @@ usage: seed.py CORPUS [CAPTURES]
        seed.py --streams CORPUS      only the conversations for iwarp_stream that are made by hand
        seed.py --engine CORPUS       the same for engine
        seed.py --explain CORPUS      captures of connections made by hand, for explain
+       seed.py --configuration CORPUS  settings and exports, for configuration
 
 CORPUS gets one folder per target. CAPTURES may hold single MPA frames (*-req.bin, *-rep.bin), single
 FPDUs (other *.bin) and whole connections (*.pcap, Ethernet or raw IP, one connection each).
@@ -350,6 +351,25 @@ def rpcbind(corpus):
         corpus.add("rpcbind", bytes([1]) + results)
 
 
+def configuration(corpus):
+    """Settings, files of exports, and exports of a command line."""
+    service = (TESTS.parent / "packaging" / "serve.toml.in").read_text()
+    settings = (service, re.sub(r"(?m)^# (?=[a-z-]+ = )", "", service),
+                'nfs = ["/a:rw", \'/b\']\ndrain = 2.5\nbench = true\nlog-level = """info"""\n',
+                "a = 1\n[nfs]\nport = 1\n", "a = [[1], 2]\n", "[[a]]\nb = 1\n", "a.b = 0x1f\n\"c d\" = 1e3\nd = 2026-11-27\n")
+    exports = ("# a comment\n\n/srv/data\t192.0.2.0/24(rw,no_root_squash) *(ro)  # another\r\n/srv/a\\040b *(name=/ab)",
+               '"/a b" -rw,all_squash db.example.org 198.51.100.0/255.255.255.0(ro,anonuid=7) 2001:db8::/32\n',
+               "/homes *(rw,async,subtree_check,crossmnt,wdelay) \\\n  ::1(ro,nohide,fsid=0)\n/srv 10.0.0.0/8 (rw,secure)\n",
+               "ceph:/vol *(rw,id=nfs,fs=a,conf=/c,gateway=g,name=/v,sec=krb5:krb5i:krb5p:sys) trap(ro) @netgroup(rw)\n")
+    for text in settings:
+        corpus.add("configuration", b"\0" + text.encode())
+    for text in exports:
+        corpus.add("configuration", b"\1" + text.encode())
+    for text in ("/srv/data:rw,client=192.0.2.0/24,client=::1,sec=sys:krb5", "/srv::rw", "./ceph:x:ro,insecure,sync",
+                 "ceph:/a:conf=/etc/c,id=u,all_squash,anonuid=1,anongid=2", "/a:rv", "/a:b/c:name=/n,no_root_squash"):
+        corpus.add("configuration", b"\2" + text.encode())
+
+
 def as_pcapng(packets):
     """Two interfaces of different link types, whose times have different units."""
     def block(kind, body):
@@ -408,6 +428,9 @@ def main():
     if sys.argv[1] == "--explain":
         small_captures(Corpus(sys.argv[2]))
         return
+    if sys.argv[1] == "--configuration":
+        configuration(Corpus(sys.argv[2]))
+        return
     corpus = Corpus(sys.argv[1])
     for name, data in golden_vectors():
         if name.startswith("private-data"):
@@ -428,6 +451,7 @@ def main():
         for text in texts_of_cases(path.read_bytes()):
             corpus.add("gen", text)
     rpcbind(corpus)
+    configuration(corpus)
     small_captures(corpus)
     captures = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else None
     for path in sorted(captures.rglob("*.bin")) if captures else []:
