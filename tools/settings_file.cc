@@ -27,6 +27,11 @@ std::string at_line(const toml::source_region& where, std::string_view what) {
   return fmt::format("line {}: {}", where.begin.line, what);
 }
 
+// No word of a command line has a byte of zero, at which the system would end a name.
+bool has_zero(std::string_view word) {
+  return word.find('\0') != std::string_view::npos;
+}
+
 Expected<Setting, std::string> setting_of(const toml::key& key, const toml::node& node) {
   Setting made{std::string(key.str()), {}, key.source().begin.line};
   const auto refuse = [&](const toml::node& at) {
@@ -40,17 +45,23 @@ Expected<Setting, std::string> setting_of(const toml::key& key, const toml::node
                                        "false, nor a list of these",
                                        made.name)));
   };
+  const auto add = [&](const toml::node& each) -> std::optional<Unexpected<std::string>> {
+    auto word = word_of(each);
+    if (!word) return refuse(each);
+    if (has_zero(*word) || has_zero(made.name)) {
+      return Unexpected<std::string>(at_line(
+          each.source(), "a setting has a byte of zero, which no word of a command line has"));
+    }
+    made.values.push_back(std::move(*word));
+    return std::nullopt;
+  };
   const toml::array* const list = node.as_array();
   if (list == nullptr || node.is_array_of_tables()) {
-    auto word = word_of(node);
-    if (!word) return refuse(node);
-    made.values.push_back(std::move(*word));
+    if (auto trouble = add(node)) return std::move(*trouble);
     return made;
   }
   for (const toml::node& each : *list) {
-    auto word = word_of(each);
-    if (!word) return refuse(each);
-    made.values.push_back(std::move(*word));
+    if (auto trouble = add(each)) return std::move(*trouble);
   }
   return made;
 }

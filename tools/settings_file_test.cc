@@ -38,6 +38,18 @@ TEST(SettingsFile, NamesTheLineOfAMistake) {
   EXPECT_EQ(parse_settings("a = 1\na = 2\n").error().substr(0, 8), "line 2: ");
 }
 
+// The system ends a name at its first NUL, and would open what stands before it.
+TEST(SettingsFile, RefusesAByteOfZero) {
+  for (const char* const text :
+       {"a = 1\nblob = \"/srv\\u0000/public\"\n", "a = 1\nnfs = ['/a', \"/b\\u0000:rw\"]\n",
+        "a = 1\n\"b\\u0000\" = 1\n"}) {
+    const auto settings = parse_settings(text);
+    ASSERT_FALSE(settings) << text;
+    EXPECT_EQ(settings.error(),
+              "line 2: a setting has a byte of zero, which no word of a command line has");
+  }
+}
+
 TEST(SettingsFile, FileThatCannotBeReadIsNamed) {
   EXPECT_EQ(read_settings("/nowhere/serve.toml").error(),
             "/nowhere/serve.toml: No such file or directory");

@@ -62,6 +62,10 @@ void read_settings(std::string_view text) {
     line = each.line;
     names.push_back(each.name);
     values += each.values.size();
+    FUZZ_CHECK(
+        std::ranges::none_of(
+            each.values, [](const std::string& value) { return value.find('\0') != value.npos; }),
+        "a value that the system takes for a shorter one");
   }
   FUZZ_CHECK(names.size() + values <= text.size(), "more settings than bytes");
   std::ranges::sort(names);
