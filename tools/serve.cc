@@ -227,6 +227,7 @@ void log_connection(StderrLog& log, const ConnectionEvent& event) {
 
 // For `rpcrdma explain --pid`: some hundred MiB/s of 8 KiB records between two looks.
 constexpr std::size_t kTapRoom = 4U << 20U;
+constexpr std::chrono::minutes kPatienceWithDisks{1};  // at the end; one that takes longer hangs
 
 ServerOptions server_options(const ServeOptions& options, StderrLog& log, Tap& tap) {
   ServerOptions server;
@@ -480,20 +481,26 @@ class Drain {
   std::optional<Clock::time_point> until_;  // guarded by mutex_
 };
 
-// Threads that wait for a cluster or a name server that does not answer cannot be ended.
+// Threads that wait for a disk, a cluster or a name server that does not answer cannot be ended.
 [[noreturn]] void leave_threads(ExitCode code, StderrLog& log) {
   log.report_all_left_out();
   std::fflush(stdout);  // and no other file, which such a thread may have locked
   ::_exit(static_cast<int>(code));
 }
 
-// Ends the command where destructors would wait for threads of an export or of a reload.
+// Waits for calls that the service of blobs and exports have not answered. False: some go on.
+bool end_calls(std::optional<blob::BlobService>& files, nfs::Exporter* exporter) {
+  const bool has_stored = !files || files->stop(Drain::Clock::now() + kPatienceWithDisks);
+  return (exporter == nullptr || exporter->stop()) && has_stored;
+}
+
+// Ends the command where destructors would wait for threads of files or of a reload.
 void leave_what_waits(bool has_reloaded, bool has_ended, const Server& server, StderrLog& log) {
   if (has_reloaded && has_ended) return;
   if (!has_reloaded)
     log.write(LogKind::kState, "exiting without the reload that is under way, which waits");
   if (!has_ended) {
-    say_failure("exiting with calls that wait for an export's storage; their clients will retry");
+    say_failure("exiting with calls that wait for storage; their clients will retry");
   }
   if (const auto& failure = server.failure()) say_failure(failure->message());
   leave_threads(has_ended && !server.failure() ? kSuccess : kFailed, log);
@@ -560,7 +567,7 @@ void serve(ServeOptions& options) {
   log.write(LogKind::kState, "drained: every connection is closed");
   watch.reset();  // before what it asks
   const bool has_reloaded = signals.end_reloads(drain.end());
-  const bool has_ended = !exporter || exporter->stop();
+  const bool has_ended = end_calls(files, exporter.get());
   for (rpcbinding::Registration& each : registrations) {
     if (const auto ended = each.end(); !ended) {
       log.write(LogKind::kRegistrationLeft, ended.error().message());

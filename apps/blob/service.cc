@@ -1,12 +1,15 @@
 #include "blob/service.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "blob/status.h"
+#include "files/host_number.h"
 
 namespace blob {
 namespace {
@@ -17,6 +20,29 @@ using rpcrdma::AcceptStatus;
 constexpr std::size_t kListSize = BLOB_LIST_SIZE_MAX - 8 * (BLOB_NAME_MAX + Store::kEntrySize);
 constexpr std::chrono::milliseconds kExpiryPauseMin{10};
 constexpr std::chrono::milliseconds kExpiryPauseMax{60'000};
+constexpr std::chrono::seconds kPeriodOfChores{1};
+
+files::Workers::Settings settings_of(std::size_t threads_of_host, std::size_t waiting_max,
+                                     std::chrono::seconds patience) {
+  files::Workers::Settings settings;
+  settings.threads = files::kHostsAtATime * threads_of_host;
+  settings.threads_of_host = threads_of_host;
+  settings.queue_max = waiting_max;
+  settings.patience = patience;
+  return settings;
+}
+
+// A sum of a large blob takes as long as it takes, and the calls that wait for it keep little
+// memory: the server's own bounds of calls are enough for them.
+files::Workers::Settings without_limits(std::size_t threads, std::size_t threads_of_host) {
+  constexpr std::chrono::hours kForever{24 * 365 * 100};
+  files::Workers::Settings settings;
+  settings.threads = threads;
+  settings.threads_of_host = threads_of_host;
+  settings.queue_max = std::numeric_limits<std::size_t>::max();
+  settings.patience = kForever;
+  return settings;
+}
 
 // Results without data, for what failed.
 template <class R>
@@ -25,24 +51,60 @@ R without_data(blob_status status) {
   results.set_void(status);
   return results;
 }
-
-// Runs `work(answer)` on a thread of the pool, whose jobs can be copied, as answers cannot.
-template <class R, class Work>
-void later(WorkerPool& workers, rpcrdma::Answer<R> answer, Work work) {
-  workers.submit([answer = std::make_shared<rpcrdma::Answer<R>>(std::move(answer)),
-                  work = std::move(work)] { work(*answer); });
+template <>
+blob_status without_data<blob_status>(blob_status status) {
+  return status;
 }
 
 }  // namespace
 
-BlobService::BlobService(Store& store)
-    : store_(store),
-      workers_(2),
-      lists_(1),
-      expiry_(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
-              [this] { store_.expire(); }) {}
+// One call, on its way to a thread and back. Its memory for results and its arguments, of which
+// some are views, stay until the answer.
+template <class R, class Work>
+class BlobService::Owed final : public files::Job {
+ public:
+  Owed(const BlobService& service, Answer<R> answer, std::string_view what, Work work)
+      : service_(service), answer_(std::move(answer)), what_(what), work_(std::move(work)) {}
+  void run() override { work_(answer_); }
+  void turn_away() override {
+    service_.tell_turned_away(answer_, what_);
+    answer_.succeed(without_data<R>(blob_status::BLOB_IO_ERROR));
+  }
 
-// A line about a change, or about one that was refused.
+ private:
+  const BlobService& service_;
+  Answer<R> answer_;
+  const std::string_view what_;
+  Work work_;
+};
+
+template <class R, class Work>
+void BlobService::later(files::Workers& pool, Answer<R> answer, std::string_view what, Work work) {
+  const std::uint64_t host = files::number_of_host(answer.context().peer_address());
+  pool.submit(std::make_unique<Owed<R, Work>>(*this, std::move(answer), what, std::move(work)),
+              host);
+}
+
+BlobService::BlobService(Store& store, const BlobThreads& threads)
+    : store_(store),
+      short_calls_(settings_of(threads.short_calls, threads.waiting_max, threads.patience)),
+      long_calls_(without_limits(files::kHostsAtATime * threads.long_calls, threads.long_calls)),
+      lists_(without_limits(1, 1)),
+      expiry_(files::Workers::Settings{}),
+      chores_(kPeriodOfChores, [this] { short_calls_.turn_late_away(); }) {
+  expiry_.every(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
+                [this] { store_.expire(); });
+}
+
+bool BlobService::stop(std::chrono::steady_clock::time_point until) noexcept {
+  bool all = true;
+  for (files::Workers* const each : {&short_calls_, &long_calls_, &lists_, &expiry_}) {
+    all = each->stop(until) && all;
+  }
+  return all;
+}
+
+// Writes a line about a change, or about one that was refused.
 void BlobService::tell(const rpcrdma::AnswerBase& answer, std::string_view what,
                        blob_status status) const {
   Log* const log = store_.options().log;
@@ -54,20 +116,33 @@ void BlobService::tell(const rpcrdma::AnswerBase& answer, std::string_view what,
   log->write(LogLevel::kWarning, text);
 }
 
+void BlobService::tell_turned_away(const rpcrdma::AnswerBase& answer, std::string_view what) const {
+  Log* const log = store_.options().log;
+  if (log == nullptr) return;
+  std::string text(answer.context().peer_address());
+  text.append(" ").append(what).append(
+      " failed: the calls before it still wait for the disk, which hangs or is too slow");
+  log->write(LogLevel::kError, text);
+}
+
 void BlobService::BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) {
-  const blob_status status = store_.put_begin(arg1.id, arg1.name, arg1.size);
-  if (status != blob_status::BLOB_OK) tell(answer, "put " + arg1.name, status);
-  answer.succeed(status);
+  later(short_calls_, std::move(answer), "put", [this, arg1](Answer<blob_status>& owed) {
+    const blob_status status = store_.put_begin(arg1.id, arg1.name, arg1.size);
+    if (status != blob_status::BLOB_OK) tell(owed, "put " + arg1.name, status);
+    owed.succeed(status);
+  });
 }
 
 void BlobService::BLOB_PUT_DATA(Answer<blob_status> answer, put_data_args arg1) {
-  const blob_status status = store_.put_data(arg1.id, arg1.offset, arg1.data);
-  if (status != blob_status::BLOB_OK) tell(answer, "sending data", status);
-  answer.succeed(status);
+  later(short_calls_, std::move(answer), "sending data", [this, arg1](Answer<blob_status>& owed) {
+    const blob_status status = store_.put_data(arg1.id, arg1.offset, arg1.data);
+    if (status != blob_status::BLOB_OK) tell(owed, "sending data", status);
+    owed.succeed(status);
+  });
 }
 
 void BlobService::BLOB_PUT_COMMIT(Answer<blob_status> answer, put_commit_args arg1) {
-  later(workers_, std::move(answer), [this, arg1](Answer<blob_status>& owed) {
+  later(long_calls_, std::move(answer), "put", [this, arg1](Answer<blob_status>& owed) {
     const std::string name = store_.name_of(arg1.id);
     const blob_status status = store_.put_commit(arg1.id, arg1.sum);
     tell(owed, "put " + name, status);
@@ -75,28 +150,44 @@ void BlobService::BLOB_PUT_COMMIT(Answer<blob_status> answer, put_commit_args ar
   });
 }
 
+// Data in memory is answered at once, however much it is: a thread that copies it costs a change of
+// threads and back, and this one would copy it to the socket anyway.
 void BlobService::BLOB_GET(Answer<get_result> answer, get_args arg1) {
   const std::uint32_t count = std::min(arg1.count, BLOB_DATA_MAX);
   const auto memory = answer.result_memory(std::max(count, 1U));
   if (memory.empty()) return answer.fail(AcceptStatus::kSystemErr);
-  const auto got = store_.get(arg1.name, arg1.offset, memory.first(count));
-  if (!got) return answer.succeed(without_data<get_result>(got.error()));
-  get_result results;
-  results.set_ok({.end = got->end, .data = memory.first(got->size)});
-  answer.succeed(results);
+  const auto into = memory.first(count);
+  const auto succeed = [into](Answer<get_result>& owed, const Store::Got& got) {
+    get_result results;
+    results.set_ok({.end = got.end, .data = into.first(got.size)});
+    owed.succeed(results);
+  };
+  if (const auto got = store_.get_at_once(arg1.name, arg1.offset, into)) {
+    return succeed(answer, *got);
+  }
+  later(short_calls_, std::move(answer), "get",
+        [this, succeed, into, name = std::move(arg1.name),
+         offset = arg1.offset](Answer<get_result>& owed) {
+          const auto got = store_.get(name, offset, into);
+          if (!got) return owed.succeed(without_data<get_result>(got.error()));
+          succeed(owed, *got);
+        });
 }
 
 void BlobService::BLOB_STAT(Answer<stat_result> answer, blob_name arg1) {
-  const auto entry = store_.stat(arg1);
-  if (!entry) return answer.succeed(without_data<stat_result>(entry.error()));
-  stat_result results;
-  results.set_ok({.size = entry->size, .time_ns = entry->time_ns});
-  answer.succeed(results);
+  later(short_calls_, std::move(answer), "stat",
+        [this, name = std::move(arg1)](Answer<stat_result>& owed) {
+          const auto entry = store_.stat(name);
+          if (!entry) return owed.succeed(without_data<stat_result>(entry.error()));
+          stat_result results;
+          results.set_ok({.size = entry->size, .time_ns = entry->time_ns});
+          owed.succeed(results);
+        });
 }
 
 void BlobService::BLOB_LIST(Answer<list_result> answer, std::uint64_t arg1) {
   if (!answer.reserve(BLOB_LIST_SIZE_MAX)) return answer.fail(AcceptStatus::kSystemErr);
-  later(lists_, std::move(answer), [this, arg1](Answer<list_result>& owed) {
+  later(lists_, std::move(answer), "ls", [this, arg1](Answer<list_result>& owed) {
     const Store::Page page = store_.list(arg1, kListSize);
     list_result results;
     list_ok& listed = results.set_ok();
@@ -110,19 +201,23 @@ void BlobService::BLOB_LIST(Answer<list_result> answer, std::uint64_t arg1) {
 }
 
 void BlobService::BLOB_SUM(Answer<sum_result> answer, blob_name arg1) {
-  later(workers_, std::move(answer), [this, arg1](Answer<sum_result>& owed) {
-    const auto sum = store_.sum(arg1);
-    if (!sum) return owed.succeed(without_data<sum_result>(sum.error()));
-    sum_result results;
-    results.set_sum(*sum);
-    owed.succeed(results);
-  });
+  later(long_calls_, std::move(answer), "sum",
+        [this, name = std::move(arg1)](Answer<sum_result>& owed) {
+          const auto sum = store_.sum(name);
+          if (!sum) return owed.succeed(without_data<sum_result>(sum.error()));
+          sum_result results;
+          results.set_sum(*sum);
+          owed.succeed(results);
+        });
 }
 
 void BlobService::BLOB_REMOVE(Answer<blob_status> answer, blob_name arg1) {
-  const blob_status status = store_.remove(arg1);
-  tell(answer, "rm " + arg1, status);
-  answer.succeed(status);
+  later(short_calls_, std::move(answer), "rm",
+        [this, name = std::move(arg1)](Answer<blob_status>& owed) {
+          const blob_status status = store_.remove(name);
+          tell(owed, "rm " + name, status);
+          owed.succeed(status);
+        });
 }
 
 void BlobService::BLOB_STEP_UP(Answer<step_up_status> answer) {

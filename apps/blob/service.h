@@ -2,23 +2,50 @@
 #ifndef RPCRDMA_BLOB_SERVICE_H_
 #define RPCRDMA_BLOB_SERVICE_H_
 
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+
 #include "blob.h"
 #include "blob/periodic.h"
 #include "blob/store.h"
-#include "blob/worker_pool.h"
+#include "files/workers.h"
 
 namespace blob {
 
+// The threads that wait for the store's disk on behalf of a host, at most. All hosts together have
+// files::kHostsAtATime times as many, in turns.
+struct BlobThreads {
+  std::size_t short_calls = 4;  // GET, PUT_BEGIN, PUT_DATA, STAT and REMOVE
+  std::size_t long_calls = 2;   // SUM and COMMIT, which read whole files
+  std::size_t waiting_max = 4096;
+  // Short calls that have waited so long for a thread fail: the disk hangs, and what they keep
+  // in memory is needed for other calls.
+  std::chrono::seconds patience{10};
+};
+
+// The threads of connections wait for no disk, so that one that hangs stops nothing else of the
+// server: they answer a GET of what is in memory, and all else goes to other threads.
 class BlobService final : public BLOB_V1_Service {
  public:
   // The store outlives the service, which also makes it forget uploads that are over.
-  explicit BlobService(Store& store);
+  explicit BlobService(Store& store, const BlobThreads& threads = {});
+  // Waits for the calls that are with the store: their answers need the server. Call between the
+  // end of Server::run() and the server's. False: some still wait at that time, and the process has
+  // to leave by _exit(2).
+  bool stop(std::chrono::steady_clock::time_point until) noexcept;
 
  private:
   template <class R>
   using Answer = rpcrdma::Answer<R>;
+  template <class R, class Work>
+  class Owed;
 
+  // Runs `work(answer)` on a thread of the pool. `what` is a name for it in the log.
+  template <class R, class Work>
+  void later(files::Workers& pool, Answer<R> answer, std::string_view what, Work work);
   void tell(const rpcrdma::AnswerBase& answer, std::string_view what, blob_status status) const;
+  void tell_turned_away(const rpcrdma::AnswerBase& answer, std::string_view what) const;
 
   void BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) override;
   void BLOB_PUT_DATA(Answer<blob_status> answer, put_data_args arg1) override;
@@ -31,9 +58,11 @@ class BlobService final : public BLOB_V1_Service {
   void BLOB_STEP_UP(Answer<step_up_status> answer) override;
 
   Store& store_;
-  // These last: their threads use the rest. A long list keeps no sum or commit waiting.
-  WorkerPool workers_, lists_;
-  Periodic expiry_;
+  // These last: their threads use the rest. The store makes one list at a time, so that a thread is
+  // enough for them, and a long one keeps no sum or commit waiting.
+  files::Workers short_calls_, long_calls_, lists_;
+  files::Workers expiry_;  // a thread of its own, since it waits for the disk as well
+  Periodic chores_;
 };
 
 }  // namespace blob
