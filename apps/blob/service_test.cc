@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -81,6 +82,8 @@ class Caller {
   void get(const std::string& name) {
     EXPECT_TRUE(stub_.BLOB_GET_start({.name = name, .offset = 0, .count = kSize}, {}, note()));
   }
+  // Waits until the server has taken the calls that were started: it takes them in order.
+  void expect_taken() { EXPECT_TRUE(stub_.BLOB_NULL()); }
   void sum(const std::string& name) { EXPECT_TRUE(stub_.BLOB_SUM_start(name, note())); }
   // Waits until there is what is asked for. False: it took too long.
   template <class Condition>
@@ -115,6 +118,10 @@ class HangingBlob : public testing::Test {
     directory_ = ::mkdtemp(pattern.data());
     for (const char* const name : {"hangs", "other"}) {
       std::ofstream(directory_ / name) << std::string(kSize, *name);
+      // A time of access that reading does not set, which would have to wait.
+      const std::array<timespec, 2> times{timespec{::time(nullptr) + 3600, 0},
+                                          timespec{0, UTIME_OMIT}};
+      EXPECT_EQ(::utimensat(AT_FDCWD, (directory_ / name).c_str(), times.data(), 0), 0);
     }
     StoreOptions options;
     options.log = &log_;
@@ -248,9 +255,6 @@ TEST_F(HangingBlob, LeavesWhatIsInMemoryToBeReadAtOnce) {
   const bool is_known = known.is_open();
   ::close(folder);
   if (!is_known) GTEST_SKIP() << "this kernel, or a filter of system calls, has no RESOLVE_CACHED";
-  // A time of access that reading does not set.
-  const std::array<timespec, 2> times{timespec{::time(nullptr) + 3600, 0}, timespec{0, UTIME_OMIT}};
-  ASSERT_EQ(::utimensat(AT_FDCWD, (directory_ / "other").c_str(), times.data(), 0), 0);
   Caller& reader = from(kHost);
   hang();
   for (int i = 0; i < 3; ++i) reader.get("hangs");
@@ -298,6 +302,7 @@ TEST_F(HangingBlob, AnswersEachCallOnceWhenTheServerEnds) {
   for (int i = 0; i < 6; ++i) caller.get("hangs");
   for (int i = 0; i < 3; ++i) caller.sum("hangs");
   ASSERT_TRUE(are_waiting(caller, 3));
+  caller.expect_taken();
   EXPECT_FALSE(service_->stop(Clock::now())) << "three calls wait for the disk";
   caller.get("hangs");
   EXPECT_TRUE(caller.await([&] { return !caller.statuses().empty(); }));
@@ -329,6 +334,7 @@ TEST_F(HangingForAWhile, TurnsShortCallsAwayAndLeavesLongOnes) {
   EXPECT_NE(log_.errors().front().find(" get failed: "), std::string::npos);
   EXPECT_TRUE(log_.errors().front().starts_with("127.0.0.1:"));
   summing.sum("hangs");  // later than the patience of short calls
+  summing.expect_taken();
   DiskForTest::release();
   EXPECT_TRUE(summing.await_all());
   EXPECT_EQ(summing.statuses(), ok(4));

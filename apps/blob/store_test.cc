@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <array>
@@ -432,6 +433,32 @@ TEST_F(StoreTest, CommitFailsWhenTheDiskDoes) {
 TEST_F(StoreTest, CommitSkipsTheDiskIfConfiguredSo) {
   options_.sync = nullptr;
   EXPECT_EQ(put(id_, "name", data(100)), blob_status::BLOB_OK);
+}
+
+TEST_F(StoreTest, ReadsAtOnceOnlyWhereThatSetsNoTime) {
+  struct statvfs mount {};
+  ASSERT_EQ(::statvfs(directory_.c_str(), &mount), 0);
+  if ((mount.f_flag & ST_NOATIME) != 0) GTEST_SKIP() << "no time of access is ever set here";
+  ASSERT_EQ(put(id_, "name", data(100)), blob_status::BLOB_OK);
+  const files::File folder(directory_, O_PATH | O_DIRECTORY);
+  if (!files::open_beneath(folder.descriptor(), "name", O_PATH, files::Resolving::kInMemory)
+           .is_open()) {
+    GTEST_SKIP() << "this kernel, or a filter of system calls, has no RESOLVE_CACHED";
+  }
+  std::array<std::byte, 100> room{};
+  const std::string path = directory_ + "/name";
+  const auto set_time = [&](std::time_t time) {
+    const std::array<timespec, 2> times{timespec{time, 0}, timespec{0, UTIME_OMIT}};
+    EXPECT_EQ(::utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
+  };
+  set_time(::time(nullptr) - 3600);
+  EXPECT_FALSE(store().get_at_once("name", 0, room));
+  set_time(::time(nullptr) + 3600);
+  const auto got = store().get_at_once("name", 1, room);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->size, 99U);
+  EXPECT_TRUE(got->end);
+  EXPECT_TRUE(std::ranges::equal(Bytes(room).first(99), Bytes(data(100)).subspan(1)));
 }
 
 // --- What else may lie in the directory --------------------------------------------------------
