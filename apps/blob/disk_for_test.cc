@@ -13,15 +13,18 @@ namespace {
 
 using blob::DiskForTest;
 
-bool hangs(int descriptor) {
+bool is(int descriptor, std::uint64_t inode) {
   struct stat status {};
-  return DiskForTest::hanging != 0 && ::fstat(descriptor, &status) == 0 &&
-         status.st_ino == DiskForTest::hanging;
+  return inode != 0 && ::fstat(descriptor, &status) == 0 && status.st_ino == inode;
+}
+
+bool hangs(int descriptor) {
+  return is(descriptor, DiskForTest::hanging);
 }
 
 void wait_for_disk(int descriptor) {
   const std::uint64_t hanging = DiskForTest::hanging;
-  if (!hangs(descriptor)) return;
+  if (!is(descriptor, hanging)) return;
   ++DiskForTest::waiting;
   DiskForTest::hanging.wait(hanging);
   --DiskForTest::waiting;
@@ -37,6 +40,10 @@ ssize_t pread(int descriptor, void* data, size_t size, off_t offset) {
 }
 
 ssize_t pwrite(int descriptor, const void* data, size_t size, off_t offset) {
+  if (is(descriptor, DiskForTest::full)) {
+    errno = ENOSPC;
+    return -1;
+  }
   wait_for_disk(descriptor);
   return ::syscall(SYS_pwrite64, descriptor, data, size, offset);
 }

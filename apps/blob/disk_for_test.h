@@ -14,10 +14,13 @@ struct DiskForTest {
   // them. All other data is in memory, on any disk. 0: no file.
   static inline std::atomic<std::uint64_t> hanging = 0;
   static inline std::atomic<int> waiting = 0;
+  // Writes to the file with this inode find no room, and do not wait. 0: no file.
+  static inline std::atomic<std::uint64_t> full = 0;
   // Runs behind each mkdirat(2).
   static inline std::function<void()> after_mkdir;
 
   static void release() {
+    full = 0;
     hanging = 0;
     hanging.notify_all();
   }

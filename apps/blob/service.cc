@@ -127,6 +127,7 @@ void BlobService::tell_turned_away(const rpcrdma::AnswerBase& answer, std::strin
 
 void BlobService::BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1) {
   later(short_calls_, std::move(answer), "put", [this, arg1](Answer<blob_status>& owed) {
+    const Store::Use use(store_, arg1.id);  // until the answer
     const blob_status status = store_.put_begin(arg1.id, arg1.name, arg1.size);
     if (status != blob_status::BLOB_OK) tell(owed, "put " + arg1.name, status);
     owed.succeed(status);
@@ -135,6 +136,8 @@ void BlobService::BLOB_PUT_BEGIN(Answer<blob_status> answer, put_begin_args arg1
 
 void BlobService::BLOB_PUT_DATA(Answer<blob_status> answer, put_data_args arg1) {
   later(short_calls_, std::move(answer), "sending data", [this, arg1](Answer<blob_status>& owed) {
+    // Until the answer: a call that finds the upload gone is answered behind the one that says why.
+    const Store::Use use(store_, arg1.id);
     const blob_status status = store_.put_data(arg1.id, arg1.offset, arg1.data);
     if (status != blob_status::BLOB_OK) tell(owed, "sending data", status);
     owed.succeed(status);
@@ -143,6 +146,7 @@ void BlobService::BLOB_PUT_DATA(Answer<blob_status> answer, put_data_args arg1) 
 
 void BlobService::BLOB_PUT_COMMIT(Answer<blob_status> answer, put_commit_args arg1) {
   later(long_calls_, std::move(answer), "put", [this, arg1](Answer<blob_status>& owed) {
+    const Store::Use use(store_, arg1.id);  // until the answer
     const std::string name = store_.name_of(arg1.id);
     const blob_status status = store_.put_commit(arg1.id, arg1.sum);
     tell(owed, "put " + name, status);

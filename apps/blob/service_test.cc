@@ -17,6 +17,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,13 +48,18 @@ constexpr std::uint32_t kSize = 1000;  // bytes of each blob
 class Lines final : public Log {
  public:
   void write(LogLevel level, std::string_view text) override {
-    const std::lock_guard lock(mutex_);
-    if (level == LogLevel::kError) errors_.emplace_back(text);
+    {
+      const std::lock_guard lock(mutex_);
+      if (level == LogLevel::kError) errors_.emplace_back(text);
+    }
+    if (on_line) on_line(level, text);
   }
   std::vector<std::string> errors() const {
     const std::lock_guard lock(mutex_);
     return errors_;
   }
+  // Runs behind each line, on its thread. Set it while none is written.
+  std::function<void(LogLevel level, std::string_view text)> on_line;
 
  private:
   mutable std::mutex mutex_;
@@ -172,12 +178,13 @@ class HangingBlob : public testing::Test {
     EXPECT_EQ(::inet_pton(AF_INET, host, &address.sin_addr), 1);
     return address;
   }
-  // Lets each read and write of a file wait from now on.
-  static void hang(const fs::path& path) {
+  static std::uint64_t inode_of(const fs::path& path) {
     struct stat status {};
     EXPECT_EQ(::stat(path.c_str(), &status), 0);
-    DiskForTest::hanging = status.st_ino;
+    return status.st_ino;
   }
+  // Lets each read and write of a file wait from now on.
+  static void hang(const fs::path& path) { DiskForTest::hanging = inode_of(path); }
   void hang() const { hang(directory_ / "hangs"); }
   static bool are_waiting(Caller& caller, int count) {
     return caller.await([count] { return DiskForTest::waiting == count; });
@@ -237,6 +244,21 @@ TEST_F(HangingBlob, LeavesOtherConnectionsServedWhileItIsWritten) {
   std::ifstream written(begin(writer), std::ios::binary);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(written), {}), std::string(kSize, '\7'))
       << "the data stays where it is until the answer";
+}
+
+// The line of the log is written between the failure and its answer.
+TEST_F(HangingBlob, FailsCallsOfAnUploadWithItsFirstFailureUntilThatIsAnswered) {
+  Caller& writer = from(kHost);
+  const fs::path upload = begin(writer);
+  std::optional<blob_status> other;
+  log_.on_line = [&](LogLevel level, std::string_view) {
+    if (level == LogLevel::kWarning) other = store_->put_data(id_, 0, data_);
+  };
+  DiskForTest::full = inode_of(upload);
+  const auto answer = writer.stub().BLOB_PUT_DATA({id_, 0, data_});
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(*answer, blob_status::BLOB_NO_SPACE);
+  EXPECT_EQ(other, blob_status::BLOB_NO_SPACE);
 }
 
 TEST_F(HangingBlob, TakesNoMoreThanAPartOfTheThreads) {

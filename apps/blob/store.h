@@ -51,9 +51,14 @@ class Store {
   explicit Store(std::string directory, StoreOptions options = {});
   blob_status open();
 
+  // One call of an upload, from before it is executed until it is answered. While an upload has
+  // one it is not removed, and the failure that ended it is what all its calls fail with: a client
+  // that has several under way gets the cause first, whichever of them is answered first.
+  class Use;
+
   blob_status put_begin(const blob_id& id, std::string_view name, std::uint64_t size);
-  // Writes data. Without data it only keeps the upload alive. An upload for which the disk has no
-  // room is dropped.
+  // Writes data. Without data it only keeps the upload alive. A failure, as where the disk has no
+  // room, ends the upload, which is dropped with its last Use.
   blob_status put_data(const blob_id& id, std::uint64_t offset, rpcrdma::Bytes data);
   // Reads the whole upload to check its sum: slow for large ones. When it succeeds, the blob is
   // there and, unless StoreOptions::sync is empty, stays when the machine loses its power.
@@ -103,13 +108,12 @@ class Store {
     blob_sum committed;  // of an upload that is done
     bool done;
   };
-  // A call that uses an upload; see uses_.
-  class Use;
   struct Uses {
     std::size_t count = 0;
-    bool has_begin = false;   // PUT_BEGIN is one of them
-    bool has_commit = false;  // PUT_COMMIT is one of them
-    bool is_leaving = false;  // it has no use, and is removed
+    bool has_begin = false;            // PUT_BEGIN is one of them
+    bool has_commit = false;           // PUT_COMMIT is one of them
+    bool is_leaving = false;           // it has no use, and is removed
+    std::optional<blob_status> ended;  // what it failed with; it is removed behind the last use
   };
 
   files::File open_regular(std::string_view name,
@@ -119,10 +123,9 @@ class Store {
 
   files::File open_upload(const blob_id& id, const char* suffix, int flags) const;
   files::File make_data(const blob_id& id) const;
-  void drop(const blob_id& id) const;
   rpcrdma::Expected<Upload, blob_status> find_upload(const blob_id& id) const;
   blob_status check(const files::File& data, const Upload& upload, const blob_sum& sum) const;
-  blob_status publish(const blob_id& id, Upload& upload, const blob_sum& sum) const;
+  blob_status publish(const blob_id& id, Upload& upload, const blob_sum& sum, Use& use) const;
   blob_status commit_again(const blob_id& id, Upload& upload, const blob_sum& sum) const;
   blob_status write_record(const blob_id& id, const Upload& upload) const;
   bool has_expired(const std::string& id) const;
@@ -139,6 +142,33 @@ class Store {
   std::mutex mutex_;
   std::condition_variable ended_;     // a use that others may wait for, or a removal
   std::map<std::string, Uses> uses_;  // of uploads, by their ids in hex; guarded by mutex_
+};
+
+// May be nested: each operation of the store has a Use of its own.
+class Store::Use {
+ public:
+  // Waits while the upload is removed. The store outlives it.
+  Use(Store& store, const blob_id& id) : Use(store, id, nullptr) {}
+  ~Use();  // removes the files of an upload that has ended, if nobody else uses it
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  friend class Store;
+  using Place = std::map<std::string, Uses>::iterator;
+
+  // `only` is a flag of Uses that no other use of the upload has at the same time; null: none.
+  // PUT_BEGINs of an upload, which write its record, run one at a time, and so do PUT_COMMITs.
+  Use(Store& store, const blob_id& id, bool Uses::*only);
+  Place enter(const std::string& id);
+  // Returns what the upload has failed with, for this call as well.
+  std::optional<blob_status> ended() const;
+  // Ends the upload, unless an earlier failure has. Returns the failure that has.
+  blob_status end(blob_status status);
+
+  Store& store_;
+  bool Uses::*const only_;
+  const Place place_;
 };
 
 }  // namespace blob

@@ -30,6 +30,7 @@
 namespace blob {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using rpcrdma::Bytes;
 
 constexpr std::chrono::seconds kBound{20};
@@ -86,6 +87,20 @@ class StoreTest : public testing::Test {
     if (const blob_status status = store().put_data(id, 0, bytes); status != blob_status::BLOB_OK)
       return status;
     return store().put_commit(id, sum_of(bytes));
+  }
+  // Returns that of the file which takes the data of `id_`.
+  std::uint64_t inode_of_upload() const {
+    struct stat status {};
+    EXPECT_EQ(::stat((directory_ + "/.uploads/" + to_hex(id_) + ".data").c_str(), &status), 0);
+    return status.st_ino;
+  }
+  // Returns false where nothing has come to wait for the disk that hangs.
+  static bool is_waiting() {
+    for (const auto begin = Clock::now(); DiskForTest::waiting == 0;) {
+      if (Clock::now() - begin > kBound) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
   bool exists(const char* name) const { return std::filesystem::exists(directory_ + "/" + name); }
 
@@ -360,16 +375,33 @@ TEST_F(StoreTest, UploadToWhichDataComesIsNotForgotten) {
   Store shared(directory_, options_);
   const auto bytes = data(1000);
   ASSERT_EQ(shared.put_begin(id_, "name", bytes.size()), blob_status::BLOB_OK);
-  struct stat status {};
-  ASSERT_EQ(::stat((directory_ + "/.uploads/" + to_hex(id_) + ".data").c_str(), &status), 0);
-  DiskForTest::hanging = status.st_ino;
+  DiskForTest::hanging = inode_of_upload();
   auto answer = std::async(std::launch::async, [&] { return shared.put_data(id_, 0, bytes); });
-  while (DiskForTest::waiting == 0) std::this_thread::yield();
+  EXPECT_TRUE(is_waiting());
   hours = 1;
   shared.expire();
   DiskForTest::release();
   EXPECT_EQ(answer.get(), blob_status::BLOB_OK);
   EXPECT_EQ(shared.put_commit(id_, sum_of(bytes)), blob_status::BLOB_OK);
+}
+
+TEST_F(StoreTest, CallsOfAnUploadFailWithWhatEndedItWhileOneIsUnderWay) {
+  Store shared(directory_);
+  const auto bytes = data(1000);
+  ASSERT_EQ(shared.put_begin(id_, "name", 2000), blob_status::BLOB_OK);
+  DiskForTest::hanging = inode_of_upload();
+  auto answer = std::async(std::launch::async, [&] { return shared.put_data(id_, 0, bytes); });
+  EXPECT_TRUE(is_waiting());
+  DiskForTest::full = inode_of_upload();
+  EXPECT_EQ(shared.put_data(id_, 1000, bytes), blob_status::BLOB_NO_SPACE);
+  EXPECT_EQ(shared.put_data(id_, 1000, bytes), blob_status::BLOB_NO_SPACE);
+  EXPECT_EQ(shared.put_commit(id_, sum_of(bytes)), blob_status::BLOB_NO_SPACE);
+  EXPECT_EQ(shared.put_begin(id_, "name", 2000), blob_status::BLOB_NO_SPACE);
+  DiskForTest::release();
+  EXPECT_EQ(answer.get(), blob_status::BLOB_OK);
+  EXPECT_EQ(files(), std::vector<std::string>{".uploads"}) << "it gives back its room";
+  EXPECT_EQ(shared.put_data(id_, 1000, bytes), blob_status::BLOB_NO_SUCH_UPLOAD);
+  EXPECT_EQ(shared.put_begin(id_, "name", 2000), blob_status::BLOB_OK) << "it can begin again";
 }
 
 TEST_F(StoreTest, UploadIsLookedAtOnceMoreBeforeItIsForgotten) {

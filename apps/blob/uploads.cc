@@ -56,54 +56,59 @@ bool reaches_too_far(std::uint64_t offset, std::size_t size, std::uint64_t annou
 
 }  // namespace
 
-// Keeps expire() from removing an upload, or waits until it has. PUT_BEGINs of an upload, which
-// write its record, run one at a time, and so do PUT_COMMITs.
-class Store::Use {
- public:
-  // `only` is a flag of Uses that no other use of the upload has at the same time; null: none.
-  Use(Store& store, const blob_id& id, bool Uses::*only)
-      : store_(store), only_(only), place_(enter(to_hex(id))) {}
-  ~Use() {
-    {
-      const std::lock_guard lock(store_.mutex_);
-      Uses& uses = place_->second;
-      if (only_ != nullptr) uses.*only_ = false;
-      if (--uses.count == 0) store_.uses_.erase(place_);
-    }
-    if (only_ != nullptr) store_.ended_.notify_all();
-  }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
+Store::Use::Use(Store& store, const blob_id& id, bool Uses::*only)
+    : store_(store), only_(only), place_(enter(to_hex(id))) {}
 
- private:
-  using Place = std::map<std::string, Uses>::iterator;
+Store::Use::Place Store::Use::enter(const std::string& id) {
+  std::unique_lock lock(store_.mutex_);
+  store_.ended_.wait(lock, [&] {
+    const auto found = store_.uses_.find(id);
+    if (found == store_.uses_.end()) return true;
+    const Uses& uses = found->second;
+    return !uses.is_leaving && (only_ == nullptr || !(uses.*only_));
+  });
+  const Place place = store_.uses_.try_emplace(id).first;
+  ++place->second.count;
+  if (only_ != nullptr) place->second.*only_ = true;
+  return place;
+}
 
-  Place enter(const std::string& id) {
+Store::Use::~Use() {
+  bool wakes = only_ != nullptr;
+  {
     std::unique_lock lock(store_.mutex_);
-    store_.ended_.wait(lock, [&] {
-      const auto found = store_.uses_.find(id);
-      if (found == store_.uses_.end()) return true;
-      const Uses& uses = found->second;
-      return !uses.is_leaving && (only_ == nullptr || !(uses.*only_));
-    });
-    const Place place = store_.uses_.try_emplace(id).first;
-    ++place->second.count;
-    if (only_ != nullptr) place->second.*only_ = true;
-    return place;
+    Uses& uses = place_->second;
+    if (only_ != nullptr) uses.*only_ = false;
+    if (--uses.count == 0) {
+      // Others need the room, and what is missing would not come again. Nobody else looks at the
+      // files now: a call that found some of them gone would give another reason than the first.
+      if (uses.ended) {
+        wakes = uses.is_leaving = true;
+        lock.unlock();
+        remove_files(store_.directory_.descriptor(), place_->first);
+        lock.lock();
+      }
+      store_.uses_.erase(place_);
+    }
   }
+  if (wakes) store_.ended_.notify_all();
+}
 
-  Store& store_;
-  bool Uses::*const only_;
-  const Place place_;
-};
+std::optional<blob_status> Store::Use::ended() const {
+  const std::lock_guard lock(store_.mutex_);
+  return place_->second.ended;
+}
+
+blob_status Store::Use::end(blob_status status) {
+  const std::lock_guard lock(store_.mutex_);
+  std::optional<blob_status>& ended = place_->second.ended;
+  if (!ended) ended = status;
+  return *ended;
+}
 
 File Store::open_upload(const blob_id& id, const char* suffix, int flags) const {
   return File(::openat(directory_.descriptor(), upload_path(id, suffix).c_str(),
                        flags | O_NOFOLLOW | O_CLOEXEC, 0600));
-}
-
-void Store::drop(const blob_id& id) const {
-  remove_files(directory_.descriptor(), to_hex(id));
 }
 
 // Makes the directory, too, which expire() takes away when it is empty, perhaps between the two
@@ -123,7 +128,8 @@ blob_status Store::put_begin(const blob_id& id, std::string_view name, std::uint
   if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
   if (!valid_name(name)) return blob_status::BLOB_BAD_NAME;
   if (!may_be_replaced(name)) return blob_status::BLOB_NOT_A_FILE;
-  const Use use(*this, id, &Uses::has_begin);
+  Use use(*this, id, &Uses::has_begin);
+  if (const auto ended = use.ended()) return *ended;
   if (const auto upload = find_upload(id)) {
     return upload->name == name && upload->size == size ? blob_status::BLOB_OK
                                                         : blob_status::BLOB_CONFLICT;
@@ -131,13 +137,13 @@ blob_status Store::put_begin(const blob_id& id, std::string_view name, std::uint
   const File data = make_data(id);
   if (!data.is_open()) return failed("starting the upload of", name);
   const blob_status status = write_record(id, {std::string(name), size, {}, false});
-  if (status != blob_status::BLOB_OK) drop(id);
-  return status;
+  return status == blob_status::BLOB_OK ? status : use.end(status);
 }
 
 blob_status Store::put_data(const blob_id& id, std::uint64_t offset, Bytes data) {
   if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
-  const Use use(*this, id, nullptr);
+  Use use(*this, id, nullptr);
+  if (const auto ended = use.ended()) return *ended;
   const auto upload = find_upload(id);
   if (!upload) return upload.error();
   if (reaches_too_far(offset, data.size(), upload->size)) return blob_status::BLOB_BAD_RANGE;
@@ -147,15 +153,13 @@ blob_status Store::put_data(const blob_id& id, std::uint64_t offset, Bytes data)
   if (!file.is_open()) return failed("writing the upload of", upload->name);
   if (data.empty()) ::futimens(file.descriptor(), nullptr);
   if (file.write_at(data, offset)) return blob_status::BLOB_OK;
-  // Others need the room, and what is missing would not come again.
-  const blob_status status = failed("writing the upload of", upload->name);
-  drop(id);
-  return status;
+  return use.end(failed("writing the upload of", upload->name));
 }
 
 blob_status Store::put_commit(const blob_id& id, const blob_sum& sum) {
   if (options_.is_read_only) return blob_status::BLOB_READ_ONLY;
-  const Use use(*this, id, &Uses::has_commit);
+  Use use(*this, id, &Uses::has_commit);
+  if (const auto ended = use.ended()) return *ended;
   auto upload = find_upload(id);
   if (!upload) return upload.error();
   if (upload->done)
@@ -164,8 +168,8 @@ blob_status Store::put_commit(const blob_id& id, const blob_sum& sum) {
   // Gone: a commit was cut off behind the renaming, and is made again.
   if (!data.is_open() && errno == ENOENT) return commit_again(id, *upload, sum);
   const blob_status status = check(data, *upload, sum);
-  if (status == blob_status::BLOB_SUM_MISMATCH) drop(id);
-  return status == blob_status::BLOB_OK ? publish(id, *upload, sum) : status;
+  if (status == blob_status::BLOB_SUM_MISMATCH) return use.end(status);
+  return status == blob_status::BLOB_OK ? publish(id, *upload, sum, use) : status;
 }
 
 std::string Store::name_of(const blob_id& id) const {
@@ -190,12 +194,9 @@ blob_status Store::check(const File& data, const Upload& upload, const blob_sum&
   return blob_status::BLOB_OK;
 }
 
-blob_status Store::publish(const blob_id& id, Upload& upload, const blob_sum& sum) const {
+blob_status Store::publish(const blob_id& id, Upload& upload, const blob_sum& sum, Use& use) const {
   const int directory = directory_.descriptor();
-  if (!may_be_replaced(upload.name)) {
-    drop(id);
-    return blob_status::BLOB_NOT_A_FILE;
-  }
+  if (!may_be_replaced(upload.name)) return use.end(blob_status::BLOB_NOT_A_FILE);
   if (::renameat(directory, upload_path(id, kData).c_str(), directory, upload.name.c_str()) != 0) {
     return failed("giving its name to", upload.name);
   }
