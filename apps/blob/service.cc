@@ -91,13 +91,15 @@ BlobService::BlobService(Store& store, const BlobThreads& threads)
       long_calls_(without_limits(files::kHostsAtATime * threads.long_calls, threads.long_calls)),
       lists_(without_limits(1, 1)),
       expiry_(files::Workers::Settings{}),
-      chores_(kPeriodOfChores, [this] { short_calls_.turn_late_away(); }) {
+      chores_(files::Workers::Settings{}) {
   expiry_.every(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
                 [this] { store_.expire(); });
+  chores_.every(kPeriodOfChores, [this] { short_calls_.turn_late_away(); });
 }
 
 bool BlobService::stop(std::chrono::steady_clock::time_point until) noexcept {
-  bool all = true;
+  // Behind this nothing answers any more what no pool has: the answers would find no server.
+  bool all = chores_.stop(until);
   for (files::Workers* const each : {&short_calls_, &long_calls_, &lists_, &expiry_}) {
     all = each->stop(until) && all;
   }

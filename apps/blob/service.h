@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "blob.h"
-#include "blob/periodic.h"
 #include "blob/store.h"
 #include "files/workers.h"
 
@@ -62,7 +61,8 @@ class BlobService final : public BLOB_V1_Service {
   // enough for them, and a long one keeps no sum or commit waiting.
   files::Workers short_calls_, long_calls_, lists_;
   files::Workers expiry_;  // a thread of its own, since it waits for the disk as well
-  Periodic chores_;
+  // Turns calls away that wait for too long; it waits for no disk.
+  files::Workers chores_;
 };
 
 }  // namespace blob

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -360,6 +361,26 @@ TEST_F(HangingForAWhile, TurnsShortCallsAwayAndLeavesLongOnes) {
   DiskForTest::release();
   EXPECT_TRUE(summing.await_all());
   EXPECT_EQ(summing.statuses(), ok(4));
+}
+
+// Where the line of the log does not end, the call has not been answered.
+TEST_F(HangingForAWhile, EndsBehindTheAnswersToCallsThatItTurnsAway) {
+  Caller& reader = from(kHost);
+  std::promise<void> begun, end;
+  const std::shared_future<void> over = end.get_future().share();
+  log_.on_line = [&](LogLevel level, std::string_view) {
+    if (level != LogLevel::kError) return;
+    begun.set_value();
+    over.wait();
+  };
+  hang();
+  for (int i = 0; i < 3; ++i) reader.get("hangs");
+  const bool has_begun = begun.get_future().wait_for(kBound) == std::future_status::ready;
+  EXPECT_TRUE(has_begun);
+  DiskForTest::release();
+  EXPECT_FALSE(service_->stop(Clock::now() + std::chrono::seconds(1))) << "a call is left";
+  end.set_value();
+  EXPECT_TRUE(service_->stop(Clock::now() + kBound));
 }
 
 }  // namespace
