@@ -28,6 +28,12 @@ std::optional<JobQueue::Clock::time_point> JobQueue::waits_since(
   return line.last_step;
 }
 
+std::optional<JobQueue::Clock::time_point> JobQueue::runs_since(std::uint64_t host) const noexcept {
+  const auto found = lines_.find(host);
+  if (found == lines_.end() || found->second.running < running_max_) return std::nullopt;
+  return found->second.last_step;
+}
+
 void JobQueue::add(std::unique_ptr<Job> job, std::uint64_t host, Clock::time_point now) {
   Line& line = lines_[host];
   line.host = host;
@@ -73,9 +79,11 @@ std::unique_ptr<Job> JobQueue::take_from_above(std::uint64_t host) {
   return job;
 }
 
-std::vector<std::unique_ptr<Job>> JobQueue::take_late(Clock::time_point time) {
+std::vector<std::unique_ptr<Job>> JobQueue::take_late(Clock::time_point time, From hosts) {
   std::vector<std::unique_ptr<Job>> late;
   for (auto& [host, line] : lines_) {
+    const bool goes_on = line.running < running_max_ || line.last_step >= time;
+    if (hosts == From::kThoseThatHang && goes_on) continue;
     for (; !line.jobs.empty() && line.jobs.front().since < time; line.jobs.pop_front()) {
       late.push_back(std::move(line.jobs.front().job));
     }

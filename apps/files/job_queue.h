@@ -43,6 +43,9 @@ class JobQueue {
   // Returns since when a further job of the host would wait for one of its own to end, and none
   // has; nullopt: it would not.
   std::optional<Clock::time_point> waits_since(std::uint64_t host) const noexcept;
+  // Returns since when the host has had all the jobs running that it may have, and none has begun
+  // or ended; nullopt: it may have more.
+  std::optional<Clock::time_point> runs_since(std::uint64_t host) const noexcept;
   // `host` names where the job comes from; `now` is never before that of an earlier call.
   void add(std::unique_ptr<Job> job, std::uint64_t host, Clock::time_point now);
   // Returns the first job of the host whose turn it is; end() follows. Precondition: ready() > 0.
@@ -52,8 +55,10 @@ class JobQueue {
   // Makes room for a job of `host`: returns the latest one of the host that has most; null if no
   // host has two more than `host`.
   std::unique_ptr<Job> take_from_above(std::uint64_t host);
-  // Returns the jobs that were added before `time`.
-  std::vector<std::unique_ptr<Job>> take_late(Clock::time_point time);
+  // Returns the jobs that were added before `time`, of all hosts, or of those alone whose
+  // runs_since() is before it as well.
+  enum class From : std::uint8_t { kAll, kThoseThatHang };
+  std::vector<std::unique_ptr<Job>> take_late(Clock::time_point time, From hosts = From::kAll);
 
  private:
   struct Waiting {

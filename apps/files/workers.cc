@@ -32,9 +32,10 @@ void Workers::start_for(std::size_t jobs) {
 }
 
 bool Workers::hangs_for(std::uint64_t host, Clock::time_point now) const noexcept {
-  const auto of_host = queue_.waits_since(host);
-  if (of_host && now - *of_host > settings_.patience) return true;
-  return busy_ == settings_.threads && now - last_step_ > settings_.patience;
+  // A host of which nothing runs waits for others, and its turn comes while these go on.
+  const auto of_host =
+      settings_.waits_for_slow ? queue_.runs_since(host) : queue_.waits_since(host);
+  return (of_host && now - *of_host > settings_.patience) || hangs_for_all(now);
 }
 
 std::unique_ptr<Job> Workers::add(std::unique_ptr<Job> job, std::uint64_t host) {
@@ -72,7 +73,10 @@ void Workers::turn_late_away() {
   std::vector<std::unique_ptr<Job>> late;
   {
     const std::lock_guard lock(mutex_);
-    late = queue_.take_late(settings_.now() - settings_.patience);
+    const Clock::time_point now = settings_.now();
+    const bool is_for_all = !settings_.waits_for_slow || hangs_for_all(now);
+    late = queue_.take_late(now - settings_.patience,
+                            is_for_all ? JobQueue::From::kAll : JobQueue::From::kThoseThatHang);
   }
   for (const std::unique_ptr<Job>& each : late) each->turn_away();
 }

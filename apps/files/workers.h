@@ -34,6 +34,9 @@ class Workers {
     std::size_t threads_of_host = 1;  // jobs of one host run at a time, at most
     std::size_t queue_max = 1;
     std::chrono::seconds patience{10};
+    // While jobs of a host begin or end, its others wait for longer than the patience: a disk that
+    // is slow fails nothing. For clients that do not ask again.
+    bool waits_for_slow = false;
     void (*begin)() noexcept = nullptr;  // runs first on each thread
     Clock::time_point (*now)() noexcept = &Clock::now;
   };
@@ -49,8 +52,8 @@ class Workers {
   // Runs the job on a thread, or turns it away at once. `host` names where it comes from: hosts
   // take turns, and while the queue is full the one that has most of it makes room.
   void submit(std::unique_ptr<Job> job, std::uint64_t host = 0);
-  // Turns away what has waited for longer than the patience. Call once a second or so, on a thread
-  // that is not the pool's.
+  // Turns away what has waited for longer than the patience; with `waits_for_slow`, only where the
+  // pool hangs as well. Call once a second or so, on a thread that is not the pool's.
   void turn_late_away();
   // Calls `tick` once in a period, on one of the threads, until the pool stops; later where all of
   // them are busy. It does not wait, and may submit what does. Call once. Throws std::system_error
@@ -67,6 +70,9 @@ class Workers {
   void start_for(std::size_t jobs);
   // Returns whether a job of the host would wait, and for jobs that do not go on.
   bool hangs_for(std::uint64_t host, Clock::time_point now) const noexcept;
+  bool hangs_for_all(Clock::time_point now) const noexcept {
+    return busy_ == settings_.threads && now - last_step_ > settings_.patience;
+  }
   // Adds the job. Returns what is turned away in its place: itself, or one of another host; null:
   // nothing is.
   std::unique_ptr<Job> add(std::unique_ptr<Job> job, std::uint64_t host);

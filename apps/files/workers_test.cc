@@ -188,6 +188,77 @@ TEST_F(HangingPool, TakesNothingAnyMore) {
   EXPECT_EQ(end(), "-ba");
 }
 
+// Two jobs run one behind the other on the only thread, each until the test lets it end.
+class SlowPool : public ::testing::Test {
+ protected:
+  explicit SlowPool(std::uint64_t second_host = kSlow) : workers_(settings()) {
+    virtual_now = std::chrono::steady_clock::time_point{};
+    for (const int i : {0, 1}) {
+      auto job = [this, i] {
+        ++begun_;
+        while (ended_ <= i) std::this_thread::yield();
+      };
+      workers_.submit(std::make_unique<Running<decltype(job)>>(job), i == 0 ? kSlow : second_host);
+    }
+    EXPECT_TRUE(comes_to(begun_, 1));
+  }
+  ~SlowPool() override { end(); }
+  static Workers::Settings settings() {
+    Workers::Settings settings = in_virtual_time(1000, 1);
+    settings.waits_for_slow = true;
+    return settings;
+  }
+  void add(char name, std::uint64_t host) {
+    workers_.submit(std::make_unique<Noted>(notes_, name), host);
+  }
+  void end_first() {
+    ended_ = 1;
+    EXPECT_TRUE(comes_to(begun_, 2));
+  }
+  std::string end() {
+    ended_ = 2;
+    EXPECT_TRUE(workers_.stop(std::chrono::steady_clock::now() + kBound));
+    return notes_;
+  }
+
+  static constexpr std::uint64_t kSlow = 1, kOther = 7;
+  std::string notes_;
+  std::atomic<int> begun_ = 0, ended_ = 0;
+  Workers workers_;
+};
+
+TEST_F(SlowPool, TurnsAwayWhatIsLateOnlyWhileNothingGoesOn) {
+  add('a', kSlow);
+  pass(std::chrono::seconds(6));
+  end_first();
+  pass(std::chrono::seconds(6));
+  workers_.turn_late_away();
+  add('b', kSlow);
+  EXPECT_EQ(notes_, "") << "a job of the host began six seconds ago";
+  pass(std::chrono::seconds(5));
+  workers_.turn_late_away();
+  EXPECT_EQ(notes_, "-a");
+  add('c', kSlow);
+  EXPECT_EQ(notes_, "-a-c");
+  EXPECT_EQ(end(), "-a-cb");
+}
+
+class SlowPoolOfTwoHosts : public SlowPool {
+ protected:
+  SlowPoolOfTwoHosts() : SlowPool(2) {}
+};
+
+TEST_F(SlowPoolOfTwoHosts, LetsAThirdWaitWhileTheyGoOn) {
+  add('a', kOther);
+  pass(std::chrono::seconds(6));
+  end_first();
+  pass(std::chrono::seconds(6));
+  workers_.turn_late_away();
+  add('b', kOther);
+  EXPECT_EQ(notes_, "");
+  EXPECT_EQ(end(), "ab");
+}
+
 // A host has one of its two threads.
 class SharedPool : public HangingPool {
  protected:
