@@ -22,13 +22,15 @@ constexpr std::chrono::milliseconds kExpiryPauseMin{10};
 constexpr std::chrono::milliseconds kExpiryPauseMax{60'000};
 constexpr std::chrono::seconds kPeriodOfChores{1};
 
-files::Workers::Settings settings_of(std::size_t threads_of_host, std::size_t waiting_max,
-                                     std::chrono::seconds patience) {
+files::Workers::Settings settings_of(const BlobThreads& limits, std::size_t threads,
+                                     std::size_t threads_of_host) {
   files::Workers::Settings settings;
-  settings.threads = files::kHostsAtATime * threads_of_host;
+  settings.threads = threads;
   settings.threads_of_host = threads_of_host;
-  settings.queue_max = waiting_max;
-  settings.patience = patience;
+  settings.queue_max = limits.waiting_max;
+  settings.patience = limits.patience;
+  settings.now = limits.now;
+  settings.waits_for_slow = true;
   return settings;
 }
 
@@ -87,7 +89,8 @@ void BlobService::later(files::Workers& pool, Answer<R> answer, std::string_view
 
 BlobService::BlobService(Store& store, const BlobThreads& threads)
     : store_(store),
-      short_calls_(settings_of(threads.short_calls, threads.waiting_max, threads.patience)),
+      short_calls_(
+          settings_of(threads, files::kHostsAtATime * threads.short_calls, threads.short_calls)),
       long_calls_(without_limits(files::kHostsAtATime * threads.long_calls, threads.long_calls)),
       lists_(without_limits(1, 1)),
       expiry_(files::Workers::Settings{}),

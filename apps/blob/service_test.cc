@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -120,7 +121,8 @@ class Caller {
 // A host has two threads for short calls, and one for long ones.
 class HangingBlob : public testing::Test {
  protected:
-  explicit HangingBlob(std::chrono::seconds patience = std::chrono::hours(1)) {
+  explicit HangingBlob(std::chrono::seconds patience = std::chrono::hours(1),
+                       Clock::time_point (*now)() noexcept = &Clock::now) {
     std::string pattern = testing::TempDir() + "rpcrdma-hanging-blob.XXXXXX";
     directory_ = ::mkdtemp(pattern.data());
     for (const char* const name : {"hangs", "other"}) {
@@ -134,7 +136,8 @@ class HangingBlob : public testing::Test {
     options.log = &log_;
     store_.emplace(directory_, options);
     EXPECT_EQ(store_->open(), blob_status::BLOB_OK);
-    service_.emplace(*store_, BlobThreads{.short_calls = 2, .long_calls = 1, .patience = patience});
+    service_.emplace(
+        *store_, BlobThreads{.short_calls = 2, .long_calls = 1, .patience = patience, .now = now});
     rpcrdma::ServerOptions server_options;
     server_options.provider.name = "siwarp";
     auto server = Server::listen("rdma://127.0.0.1:0", server_options);
@@ -361,6 +364,45 @@ TEST_F(HangingForAWhile, TurnsShortCallsAwayAndLeavesLongOnes) {
   DiskForTest::release();
   EXPECT_TRUE(summing.await_all());
   EXPECT_EQ(summing.statuses(), ok(4));
+}
+
+// Read by threads of the service.
+std::atomic<Clock::time_point> virtual_now;
+std::atomic<int> looks;  // at it
+
+class SlowBlob : public HangingBlob {
+ protected:
+  SlowBlob()
+      : HangingBlob(std::chrono::seconds(10), []() noexcept {
+          ++looks;
+          return virtual_now.load();
+        }) {}
+  static void pass(std::chrono::seconds time) { virtual_now = virtual_now.load() + time; }
+};
+
+TEST_F(SlowBlob, FailsNoCallWhileOthersOfItsHostGoOn) {
+  Caller& caller = from(kHost);
+  const fs::path upload = begin(caller);
+  hang();
+  for (int i = 0; i < 2; ++i) caller.get("hangs");
+  ASSERT_TRUE(are_waiting(caller, 2));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(caller.stub().BLOB_PUT_DATA_start({id_, 0, data_}, caller.note()));
+  }
+  EXPECT_TRUE(caller.stub().BLOB_STAT_start("other", caller.note()));
+  caller.expect_taken();
+  pass(std::chrono::seconds(6));
+  hang(upload);
+  DiskForTest::hanging.notify_all();
+  ASSERT_TRUE(caller.await([&] { return caller.statuses().size() == 2; })) << "reading goes on";
+  ASSERT_TRUE(are_waiting(caller, 2)) << "it comes to the data, and not yet to the last call";
+  pass(std::chrono::seconds(6));
+  const int before = looks;
+  ASSERT_TRUE(caller.await([&] { return looks >= before + 3; })) << "it looks for late calls";
+  EXPECT_EQ(caller.statuses(), ok(2));
+  DiskForTest::release();
+  EXPECT_TRUE(caller.await_all());
+  EXPECT_EQ(caller.statuses(), ok(5));
 }
 
 // Where the line of the log does not end, the call has not been answered.
