@@ -64,6 +64,17 @@ int fstatfs(int descriptor, struct statfs* kind) {
   return static_cast<int>(result);
 }
 
+int fstatat(int directory, const char* path, struct stat* status, int flags) {
+  const long result = ::syscall(SYS_newfstatat, directory, path, status, flags);
+  const std::uint64_t hanging = DiskForTest::hanging_status;
+  if (result == 0 && hanging != 0 && status->st_ino == hanging) {
+    ++DiskForTest::waiting;
+    DiskForTest::hanging_status.wait(hanging);
+    --DiskForTest::waiting;
+  }
+  return static_cast<int>(result);
+}
+
 int mkdirat(int directory, const char* path, mode_t mode) {
   const long result = ::syscall(SYS_mkdirat, directory, path, mode);
   if (DiskForTest::after_mkdir) {

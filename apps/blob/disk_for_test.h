@@ -14,6 +14,9 @@ struct DiskForTest {
   // them. All other data is in memory, on any disk. 0: no file.
   static inline std::atomic<std::uint64_t> hanging = 0;
   static inline std::atomic<int> waiting = 0;
+  // A look at the status of the file with this inode, by its name, does not return while it is set;
+  // `waiting` counts it. 0: no file.
+  static inline std::atomic<std::uint64_t> hanging_status = 0;
   // Writes to the file with this inode find no room, and do not wait. 0: no file.
   static inline std::atomic<std::uint64_t> full = 0;
   // Runs behind each mkdirat(2).
@@ -21,8 +24,10 @@ struct DiskForTest {
 
   static void release() {
     full = 0;
-    hanging = 0;
-    hanging.notify_all();
+    for (auto* const each : {&hanging, &hanging_status}) {
+      *each = 0;
+      each->notify_all();
+    }
   }
 };
 

@@ -92,12 +92,15 @@ BlobService::BlobService(Store& store, const BlobThreads& threads)
       short_calls_(
           settings_of(threads, files::kHostsAtATime * threads.short_calls, threads.short_calls)),
       long_calls_(without_limits(files::kHostsAtATime * threads.long_calls, threads.long_calls)),
-      lists_(without_limits(1, 1)),
+      lists_(settings_of(threads, 1, 1)),  // each keeps memory for a page of results
       expiry_(files::Workers::Settings{}),
       chores_(files::Workers::Settings{}) {
   expiry_.every(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
                 [this] { store_.expire(); });
-  chores_.every(kPeriodOfChores, [this] { short_calls_.turn_late_away(); });
+  chores_.every(kPeriodOfChores, [this] {
+    short_calls_.turn_late_away();
+    lists_.turn_late_away();
+  });
 }
 
 bool BlobService::stop(std::chrono::steady_clock::time_point until) noexcept {

@@ -15,12 +15,12 @@ namespace blob {
 // The threads that wait for the store's disk on behalf of a host, at most. All hosts together have
 // files::kHostsAtATime times as many, in turns.
 struct BlobThreads {
-  std::size_t short_calls = 4;  // GET, PUT_BEGIN, PUT_DATA, STAT and REMOVE
+  std::size_t short_calls = 4;  // GET, PUT_BEGIN, PUT_DATA, STAT and REMOVE; LIST has one for all
   std::size_t long_calls = 2;   // SUM and COMMIT, which read whole files
   std::size_t waiting_max = 4096;
-  // Short calls that have waited so long for a thread fail if no call of their host has begun or
-  // ended for as long: the disk hangs, and what they keep in memory is needed for other calls.
-  // While it is slow, but goes on, they wait, since clients do not ask again.
+  // Short calls and LISTs that have waited so long for a thread fail if no call of their host has
+  // begun or ended for as long: the disk hangs, and what they keep in memory is needed for other
+  // calls. While it is slow, but goes on, they wait, since clients do not ask again.
   std::chrono::seconds patience{10};
   files::Workers::Clock::time_point (*now)() noexcept = &files::Workers::Clock::now;
 };

@@ -405,6 +405,21 @@ TEST_F(SlowBlob, FailsNoCallWhileOthersOfItsHostGoOn) {
   EXPECT_EQ(caller.statuses(), ok(5));
 }
 
+TEST_F(HangingForAWhile, TurnsListsAway) {
+  Caller& caller = from(kHost);
+  DiskForTest::hanging_status = inode_of(directory_ / "hangs");
+  const auto list = [&] { EXPECT_TRUE(caller.stub().BLOB_LIST_start(0, caller.note())); };
+  list();
+  ASSERT_TRUE(are_waiting(caller, 1));
+  list();
+  ASSERT_TRUE(caller.await([&] { return !caller.statuses().empty(); }))
+      << "it keeps memory of the server";
+  EXPECT_EQ(caller.statuses(), std::vector{blob_status::BLOB_IO_ERROR});
+  DiskForTest::release();
+  EXPECT_TRUE(caller.await_all());
+  EXPECT_EQ(caller.statuses().back(), blob_status::BLOB_OK);
+}
+
 // Where the line of the log does not end, the call has not been answered.
 TEST_F(HangingForAWhile, EndsBehindTheAnswersToCallsThatItTurnsAway) {
   Caller& reader = from(kHost);
