@@ -54,7 +54,9 @@ ssize_t preadv2(int descriptor, const iovec* parts, int /*count*/, off_t offset,
     errno = EAGAIN;
     return -1;
   }
-  return ::syscall(SYS_pread64, descriptor, parts->iov_base, parts->iov_len, offset);
+  const ssize_t count = ::syscall(SYS_pread64, descriptor, parts->iov_base, parts->iov_len, offset);
+  if (DiskForTest::after_read_at_once) DiskForTest::after_read_at_once();
+  return count;
 }
 
 // The tests may run in a tmpfs, whose reads wait for nothing.

@@ -19,6 +19,8 @@ struct DiskForTest {
   static inline std::atomic<std::uint64_t> hanging_status = 0;
   // Writes to the file with this inode find no room, and do not wait. 0: no file.
   static inline std::atomic<std::uint64_t> full = 0;
+  // Runs behind each preadv2(2), which reads what is in memory.
+  static inline std::function<void()> after_read_at_once;
   // Runs behind each mkdirat(2).
   static inline std::function<void()> after_mkdir;
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "blob/status.h"
+#include "files/file.h"
 #include "files/host_number.h"
 
 namespace blob {
@@ -58,6 +59,17 @@ blob_status without_data<blob_status>(blob_status status) {
   return status;
 }
 
+// Closes a file that has no name any more, which may wait for the disk.
+class Closing final : public files::Job {
+ public:
+  explicit Closing(files::File file) : file_(std::move(file)) {}
+  void run() override { const files::File closed = std::move(file_); }
+  void turn_away() override {}  // the service ends, and whoever destroys this closes it
+
+ private:
+  files::File file_;
+};
+
 }  // namespace
 
 // One call, on its way to a thread and back. Its memory for results and its arguments, of which
@@ -93,7 +105,7 @@ BlobService::BlobService(Store& store, const BlobThreads& threads)
           settings_of(threads, files::kHostsAtATime * threads.short_calls, threads.short_calls)),
       long_calls_(without_limits(files::kHostsAtATime * threads.long_calls, threads.long_calls)),
       lists_(settings_of(threads, 1, 1)),  // each keeps memory for a page of results
-      expiry_(files::Workers::Settings{}),
+      expiry_(without_limits(1, 1)),
       chores_(files::Workers::Settings{}) {
   expiry_.every(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
                 [this] { store_.expire(); });
@@ -174,9 +186,10 @@ void BlobService::BLOB_GET(Answer<get_result> answer, get_args arg1) {
     results.set_ok({.end = got.end, .data = into.first(got.size)});
     owed.succeed(results);
   };
-  if (const auto got = store_.get_at_once(arg1.name, arg1.offset, into)) {
-    return succeed(answer, *got);
-  }
+  files::File removed;
+  const auto got = store_.get_at_once(arg1.name, arg1.offset, into, removed);
+  if (removed.is_open()) expiry_.submit(std::make_unique<Closing>(std::move(removed)));
+  if (got) return succeed(answer, *got);
   later(short_calls_, std::move(answer), "get",
         [this, succeed, into, name = std::move(arg1.name),
          offset = arg1.offset](Answer<get_result>& owed) {

@@ -62,7 +62,8 @@ class BlobService final : public BLOB_V1_Service {
   // These last: their threads use the rest. The store makes one list at a time, so that a thread is
   // enough for them, and a long one keeps no sum or commit waiting.
   files::Workers short_calls_, long_calls_, lists_;
-  files::Workers expiry_;  // a thread of its own, since it waits for the disk as well
+  // A thread of its own, since it waits for the disk as well; it also closes removed blobs.
+  files::Workers expiry_;
   // Turns calls away that wait for too long; it waits for no disk.
   files::Workers chores_;
 };

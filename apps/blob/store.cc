@@ -95,9 +95,20 @@ Expected<Store::Got, blob_status> Store::get(std::string_view name, std::uint64_
 }
 
 std::optional<Store::Got> Store::get_at_once(std::string_view name, std::uint64_t offset,
-                                             MutableBytes into) const {
+                                             MutableBytes into, File& removed) const {
   if (!quick_reads_.keeps_inodes()) return std::nullopt;
-  const File file = open_regular(name, files::Resolving::kInMemory);
+  File file = open_regular(name, files::Resolving::kInMemory);
+  if (!file.is_open()) return std::nullopt;
+  const auto got = read_at_once(file, offset, into);
+  // One that loses its name behind this is closed here all the same: that takes a removal within a
+  // few system calls.
+  const auto status = file.status();
+  if (!status || status->st_nlink == 0) removed = std::move(file);
+  return got;
+}
+
+std::optional<Store::Got> Store::read_at_once(const File& file, std::uint64_t offset,
+                                              MutableBytes into) const {
   const auto status = file.is_open() ? file.status() : std::nullopt;
   if (!status) return std::nullopt;
   const auto size = static_cast<std::uint64_t>(status->st_size);

@@ -76,9 +76,11 @@ class Store {
   rpcrdma::Expected<Got, blob_status> get(std::string_view name, std::uint64_t offset,
                                           rpcrdma::MutableBytes into);
   // Does the same if that waits for no disk: the blob and the data are in memory. nullopt: it may
-  // have to wait, or get() has to say why there is no data.
+  // have to wait, or get() has to say why there is no data. `removed` becomes the file that was
+  // read if it has lost its name meanwhile: whoever closes it last may wait for the disk, where its
+  // data becomes free then.
   std::optional<Got> get_at_once(std::string_view name, std::uint64_t offset,
-                                 rpcrdma::MutableBytes into) const;
+                                 rpcrdma::MutableBytes into, files::File& removed) const;
   struct Entry {
     std::string name;
     std::uint64_t size;     // bytes
@@ -118,6 +120,8 @@ class Store {
 
   files::File open_regular(std::string_view name,
                            files::Resolving resolving = files::Resolving::kAuto) const;
+  std::optional<Got> read_at_once(const files::File& file, std::uint64_t offset,
+                                  rpcrdma::MutableBytes into) const;
   blob_status failed(std::string_view what, std::string_view name) const;  // by errno
   bool may_be_replaced(std::string_view name) const;
 
