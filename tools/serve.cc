@@ -488,10 +488,12 @@ class Drain {
   ::_exit(static_cast<int>(code));
 }
 
-// Waits for calls that the service of blobs and exports have not answered. False: some go on.
+// Waits for calls that the service of blobs and exports have not answered, which share the time:
+// systemd would kill the process behind TimeoutStopSec. False: some go on.
 bool end_calls(std::optional<blob::BlobService>& files, nfs::Exporter* exporter) {
-  const bool has_stored = !files || files->stop(Drain::Clock::now() + kPatienceWithDisks);
-  return (exporter == nullptr || exporter->stop()) && has_stored;
+  const Drain::Clock::time_point begun = Drain::Clock::now();
+  const bool has_stored = !files || files->stop(begun + kPatienceWithDisks);
+  return (exporter == nullptr || exporter->stop(begun)) && has_stored;
 }
 
 // Ends the command where destructors would wait for threads of files or of a reload.

@@ -47,12 +47,11 @@ Exporter::Exporter(const HandleKey& key, ExporterOptions options)
 }
 Exporter::~Exporter() = default;
 
-bool Exporter::stop() noexcept {
+bool Exporter::stop(std::chrono::steady_clock::time_point begun) noexcept {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kPatience{5};
-  const Clock::time_point begun = Clock::now();
   // Nothing ends calls behind this any more, whose answers would find no server.
-  bool all = chores_->stop(begun + kPatience);
+  bool all = chores_->stop(std::max(begun + kPatience, Clock::now() + kLast));
   for (const ServedExport* each : table_.opened()) {
     // An export that took its time leaves some to the next.
     const auto until = std::max(begun + each->files->patience_at_end(), Clock::now() + kLast);

@@ -73,8 +73,10 @@ class Exporter {
   rpcrdma::Expected<void, rpcrdma::Error> add_to(rpcrdma::Server& server);
   // Waits for the calls that are with back ends: their answers need the server. Call between the
   // end of Server::run() and the server's. False: some wait for another machine that does not
-  // answer, and the process has to leave by _exit(2).
-  bool stop() noexcept;
+  // answer, and the process has to leave by _exit(2). Its patience with each back end counts from
+  // `begun`, for callers that have waited for something else since.
+  bool stop(
+      std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now()) noexcept;
   const ExportTable& exports() const noexcept { return table_; }
   // Replaces the exports while the server runs: calls that come from now on follow these rules, and
   // handles of exports that are gone are stale. One thread at a time may call it; it waits for the

@@ -100,5 +100,11 @@ TEST_F(HangingExport, TurnsWaitingCallsAwayAfterAWhile) {
   EXPECT_EQ(here.get(), nfsstat3::NFS3ERR_JUKEBOX);
 }
 
+TEST_F(HangingExport, EndsBehindADeadlineOfItsCaller) {
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_FALSE(exporter_->stop(begun - std::chrono::hours(1))) << "its calls still wait";
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, kBound) << "its own patience is a minute";
+}
+
 }  // namespace
 }  // namespace nfs
