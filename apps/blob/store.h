@@ -41,7 +41,8 @@ struct StoreOptions {
 };
 
 // All state is in the directory: uploads live in DIR/.uploads, so they survive a restart. Safe to
-// use from several threads, since each operation works on files of its own names.
+// use from several threads: operations on blobs work on files of their own names, and those of one
+// upload take turns only where they would disturb each other (Use).
 //
 // Only regular files are blobs, and only those that lie in the directory: symbolic links that lead
 // out of it, FIFOs and devices are as if they were not there.

@@ -56,8 +56,10 @@ class Workers {
   // pool hangs as well. Call once a second or so, on a thread that is not the pool's.
   void turn_late_away();
   // Calls `tick` once in a period, on one of the threads, until the pool stops; later where all of
-  // them are busy. It does not wait, and may submit what does. Call once. Throws std::system_error
-  // where there is no thread, and the system gives none.
+  // them are busy. It keeps its thread from jobs, so that it waits for no disk, and submits what
+  // does. In a pool whose one thread is for the tick, it may wait itself: jobs and stop() then wait
+  // for it. Call once. Throws std::system_error where there is no thread, and the system gives
+  // none.
   void every(std::chrono::milliseconds period, std::function<void()> tick);
 
  private:

@@ -10,15 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "files/host_number.h"
 #include "rpcrdma/types.h"
 
 namespace nfs {
 
 template <class T>
 using Parsed = rpcrdma::Expected<T, std::string>;  // or what is wrong, for a person
-
-using files::number_of_host;
 
 // Addresses: all, one, or those that begin with the same bits.
 class AddressRange {

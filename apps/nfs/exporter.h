@@ -116,7 +116,7 @@ class Exporter {
   NfsService nfs_;
   MountService mount_;
   LockService locks_;
-  // A thread, which waits for nothing. Last: it uses the rest.
+  // Has one thread, which waits for nothing. Last: it uses the rest.
   std::unique_ptr<files::Workers> chores_;
 };
 

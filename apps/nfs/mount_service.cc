@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "files/host_number.h"
+
 namespace nfs {
 namespace {
 
@@ -78,7 +80,7 @@ class Walk {
         served_(served),
         key_(key),
         report_(report),
-        host_(number_of_host(answer_.context().peer_address())),
+        host_(files::number_of_host(answer_.context().peer_address())),
         asked_(asked),
         path_(path) {
     here_.data = served_.files->root();

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "files/host_number.h"
 #include "nfs/results.h"
 
 namespace nfs {
@@ -147,7 +148,7 @@ void NfsService::serve(rpcrdma::Answer<typename Procedure<kNumber>::Results> ans
   }
   if constexpr (requires { P::limit_room(args); }) has_room = answer.reserve(P::limit_room(args));
   if (!has_room) return refuse(nfsstat3::NFS3ERR_JUKEBOX);
-  const std::uint64_t host = number_of_host(answer.context().peer_address());
+  const std::uint64_t host = files::number_of_host(answer.context().peer_address());
   target.served->files->start(Request<P>{
       std::move(target.caller), std::move(args), into,
       [this, served = target.served, answer = std::move(answer)](Results results) mutable {
