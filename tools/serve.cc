@@ -481,6 +481,8 @@ class Drain {
   std::optional<Clock::time_point> until_;  // guarded by mutex_
 };
 
+using Left = blob::BlobService::Left;
+
 // Threads that wait for a disk, a cluster or a name server that does not answer cannot be ended.
 [[noreturn]] void leave_threads(ExitCode code, StderrLog& log) {
   log.report_all_left_out();
@@ -489,23 +491,27 @@ class Drain {
 }
 
 // Waits for calls that the service of blobs and exports have not answered, which share the time:
-// systemd would kill the process behind TimeoutStopSec. False: some go on.
-bool end_calls(std::optional<blob::BlobService>& files, nfs::Exporter* exporter) {
+// systemd would kill the process behind TimeoutStopSec. Returns what still waits.
+Left end_calls(std::optional<blob::BlobService>& files, nfs::Exporter* exporter) {
   const Drain::Clock::time_point begun = Drain::Clock::now();
-  const bool has_stored = !files || files->stop(begun + kPatienceWithDisks);
-  return (exporter == nullptr || exporter->stop(begun)) && has_stored;
+  const Left left = files ? files->stop(begun + kPatienceWithDisks) : Left::kNone;
+  return exporter == nullptr || exporter->stop(begun) ? left : Left::kCalls;
 }
 
 // Ends the command where destructors would wait for threads of files or of a reload.
-void leave_what_waits(bool has_reloaded, bool has_ended, const Server& server, StderrLog& log) {
-  if (has_reloaded && has_ended) return;
+void leave_what_waits(bool has_reloaded, Left left, const Server& server, StderrLog& log) {
+  if (has_reloaded && left == Left::kNone) return;
   if (!has_reloaded)
     log.write(LogKind::kState, "exiting without the reload that is under way, which waits");
-  if (!has_ended) {
+  if (left == Left::kExpiry) {
+    log.write(LogKind::kState,
+              "exiting without the removal of expired uploads that is under way, which waits");
+  }
+  if (left == Left::kCalls) {
     say_failure("exiting with calls that wait for storage; their clients will retry");
   }
   if (const auto& failure = server.failure()) say_failure(failure->message());
-  leave_threads(has_ended && !server.failure() ? kSuccess : kFailed, log);
+  leave_threads(left != Left::kCalls && !server.failure() ? kSuccess : kFailed, log);
 }
 
 void serve(ServeOptions& options) {
@@ -569,14 +575,14 @@ void serve(ServeOptions& options) {
   log.write(LogKind::kState, "drained: every connection is closed");
   watch.reset();  // before what it asks
   const bool has_reloaded = signals.end_reloads(drain.end());
-  const bool has_ended = end_calls(files, exporter.get());
+  const Left left = end_calls(files, exporter.get());
   for (rpcbinding::Registration& each : registrations) {
     if (const auto ended = each.end(); !ended) {
       log.write(LogKind::kRegistrationLeft, ended.error().message());
     }
   }
   if (options.common.json) print_json(to_json(server.counters()));
-  leave_what_waits(has_reloaded, has_ended, server, log);
+  leave_what_waits(has_reloaded, left, server, log);
   if (const auto& failure = server.failure()) fail(kFailed, failure->message());
 }
 

@@ -115,13 +115,15 @@ BlobService::BlobService(Store& store, const BlobThreads& threads)
   });
 }
 
-bool BlobService::stop(std::chrono::steady_clock::time_point until) noexcept {
+BlobService::Left BlobService::stop(std::chrono::steady_clock::time_point until) noexcept {
   // Behind this nothing answers any more what no pool has: the answers would find no server.
   bool all = chores_.stop(until);
-  for (files::Workers* const each : {&short_calls_, &long_calls_, &lists_, &expiry_}) {
+  for (files::Workers* const each : {&short_calls_, &long_calls_, &lists_}) {
     all = each->stop(until) && all;
   }
-  return all;
+  const bool has_expired = expiry_.stop(until);
+  if (!all) return Left::kCalls;
+  return has_expired ? Left::kNone : Left::kExpiry;
 }
 
 // Writes a line about a change, or about one that was refused.

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "blob.h"
@@ -31,10 +32,12 @@ class BlobService final : public BLOB_V1_Service {
  public:
   // The store outlives the service, which also makes it forget uploads that are over.
   explicit BlobService(Store& store, const BlobThreads& threads = {});
+  // Says which threads still wait for the disk when the service has stopped. The process has to
+  // leave by _exit(2) unless none does.
+  enum class Left : std::uint8_t { kNone, kExpiry, kCalls };
   // Waits for the calls that are with the store: their answers need the server. Call between the
-  // end of Server::run() and the server's. False: some still wait at that time, and the process has
-  // to leave by _exit(2).
-  bool stop(std::chrono::steady_clock::time_point until) noexcept;
+  // end of Server::run() and the server's.
+  Left stop(std::chrono::steady_clock::time_point until) noexcept;
 
  private:
   template <class R>

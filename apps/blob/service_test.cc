@@ -38,6 +38,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+using Left = BlobService::Left;
 using rpcrdma::Bytes;
 using rpcrdma::Client;
 using rpcrdma::Server;
@@ -160,7 +161,7 @@ class HangingBlob : public testing::Test {
     callers_.clear();
     server_->stop();
     thread_.join();
-    EXPECT_TRUE(service_->stop(Clock::now() + kBound));
+    EXPECT_EQ(service_->stop(Clock::now() + kBound), Left::kNone);
     server_.reset();
     service_.reset();
     store_.reset();
@@ -342,7 +343,7 @@ TEST_F(HangingBlob, AnswersEachCallOnceWhenTheServerEnds) {
   for (int i = 0; i < 3; ++i) caller.sum("hangs");
   ASSERT_TRUE(are_waiting(caller, 3));
   caller.expect_taken();
-  EXPECT_FALSE(service_->stop(Clock::now())) << "three calls wait for the disk";
+  EXPECT_EQ(service_->stop(Clock::now()), Left::kCalls) << "three calls wait for the disk";
   caller.get("hangs");
   EXPECT_TRUE(caller.await([&] { return !caller.statuses().empty(); }));
   EXPECT_EQ(caller.statuses(), std::vector{blob_status::BLOB_IO_ERROR}) << "it came too late";
@@ -351,6 +352,33 @@ TEST_F(HangingBlob, AnswersEachCallOnceWhenTheServerEnds) {
   auto statuses = ok(10);
   statuses.front() = blob_status::BLOB_IO_ERROR;
   EXPECT_EQ(caller.statuses(), statuses);
+}
+
+TEST_F(HangingBlob, TellsExpiryThatIsLeftFromCalls) {
+  std::promise<void> begun, end;
+  const std::shared_future<void> over = end.get_future().share();
+  std::once_flag once;
+  StoreOptions options;
+  options.upload_idle_max = std::chrono::milliseconds(1);
+  options.now = [&] {
+    std::call_once(once, [&] {
+      begun.set_value();
+      over.wait();
+    });
+    return std::chrono::nanoseconds{};
+  };
+  Store store(directory_, options);
+  EXPECT_EQ(store.put_begin(id_, "new", 1), blob_status::BLOB_OK);
+  BlobService service(store);
+  EXPECT_EQ(begun.get_future().wait_for(kBound), std::future_status::ready);
+  const auto until = Clock::now() + kBound;
+  Left left = Left::kCalls;
+  while (left == Left::kCalls && Clock::now() < until) {
+    left = service.stop(Clock::now() + std::chrono::milliseconds(50));
+  }
+  EXPECT_EQ(left, Left::kExpiry);
+  end.set_value();
+  EXPECT_EQ(service.stop(Clock::now() + kBound), Left::kNone);
 }
 
 class HangingForAWhile : public HangingBlob {
@@ -448,9 +476,10 @@ TEST_F(HangingForAWhile, EndsBehindTheAnswersToCallsThatItTurnsAway) {
   const bool has_begun = begun.get_future().wait_for(kBound) == std::future_status::ready;
   EXPECT_TRUE(has_begun);
   DiskForTest::release();
-  EXPECT_FALSE(service_->stop(Clock::now() + std::chrono::seconds(1))) << "a call is left";
+  EXPECT_EQ(service_->stop(Clock::now() + std::chrono::seconds(1)), Left::kCalls)
+      << "a call is left";
   end.set_value();
-  EXPECT_TRUE(service_->stop(Clock::now() + kBound));
+  EXPECT_EQ(service_->stop(Clock::now() + kBound), Left::kNone);
 }
 
 }  // namespace
