@@ -87,7 +87,8 @@ class Place:
         exports.update({f"/extra-{number}": f"{self.root}/extra:ro" for number in range(extra)})
         lines = {"blob": f"{self.root}/blobs", "nfs": list(exports.values()), "export": list(exports), "nfs-tcp-port": 0, "port": 0,
                  "tcp-port": 0, "provider": "siwarp", "handle-key": f"{self.root}/key", "stat-socket": f"{self.root}/stat",
-                 "setup-timeout": 2, "tcp-idle": 20, "rdma-idle": 30, "rpcbind": True, "log-level": level}
+                 # A command says so and ends when its first connection is not set up: relays, too, wait for a busy machine.
+                 "setup-timeout": 15, "tcp-idle": 20, "rdma-idle": 30, "rpcbind": True, "log-level": level}
         if self.realm:
             lines["keytab"] = f"{self.realm.folder}/localhost.keytab"
         fresh = self.configuration.with_suffix(".new")
