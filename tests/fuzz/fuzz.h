@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "rpcrdma/types.h"
+#include "rpcrdma/xdr.h"
 
 // Begins the definition of a target, which takes `data` and `size`: the function that libFuzzer
 // calls, or one of those that a replay finds by their names.
@@ -66,6 +67,25 @@ inline bool within(Bytes inner, Bytes outer) {
   return inner.empty() || (inner.data() >= outer.data() &&
                            inner.data() + inner.size() <= outer.data() + outer.size());
 }
+
+// A copy of an input as a Writer would make it: fill bytes (RFC 4506 §4.10), whose content a Reader
+// ignores, are zero.
+class WithZeroFill {
+ public:
+  explicit WithZeroFill(Bytes input) : input_(input), made_(input.begin(), input.end()) {}
+  // Clears those behind an item of variable length, a view of the input.
+  void clear_behind(Bytes item) {
+    if (item.empty()) return;
+    const auto end = static_cast<std::size_t>(item.data() + item.size() - input_.data());
+    const std::size_t fill = std::min(xdr::pad_size(item.size()), made_.size() - end);
+    std::fill_n(made_.begin() + static_cast<std::ptrdiff_t>(end), fill, std::byte{0});
+  }
+  Bytes bytes() const { return made_; }
+
+ private:
+  Bytes input_;
+  Buffer made_;
+};
 
 // Takes decisions from the front of an input. Behind its end all are zero, so that an input which
 // is cut off still means something.

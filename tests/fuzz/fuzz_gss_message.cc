@@ -23,7 +23,9 @@ void check_credential(Bytes input) {
   FUZZ_CHECK(within(decoded->handle, input), "a handle leaves the credential");
   std::array<std::byte, kAuthBodySizeMax> output{};
   const std::size_t size = gss::encode_credential(*decoded, output);
-  FUZZ_CHECK(equal(Bytes(output).first(size), input), "a credential does not come back");
+  WithZeroFill expected(input);
+  expected.clear_behind(decoded->handle);
+  FUZZ_CHECK(equal(Bytes(output).first(size), expected.bytes()), "a credential does not come back");
 }
 
 void check_init_results(Bytes input) {
@@ -34,7 +36,10 @@ void check_init_results(Bytes input) {
   Buffer output(input.size());
   xdr::Writer writer(output);
   gss::encode_init_results(*decoded, writer);
-  FUZZ_CHECK(writer.ok() && equal(output, input), "results do not come back");
+  WithZeroFill expected(input);
+  expected.clear_behind(decoded->handle);
+  expected.clear_behind(decoded->token);
+  FUZZ_CHECK(writer.ok() && equal(output, expected.bytes()), "results do not come back");
 }
 
 // Whatever a peer says for a body. The two ends know each other.
