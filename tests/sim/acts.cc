@@ -154,6 +154,8 @@ void Simulation::add_server() {
   actor->options.version = plan_.version;
   actor->options.connection.receive_size_max = draw_receive_size(change_random_);
   actor->options.connection.inline_arguments_max = draw_inline_arguments(inline_random_);
+  actor->options.shards = draw_shards(shard_random_);
+  actor->is_asked = shard_random_.one_in(3);
   if (settings_.sabotage == Sabotage::kForgetful) actor->options.reply_cache_entries = 0;
   // With a lower limit the server would end connections of honest clients for hostile ones.
   if (plan_.hostile_peers > 0) actor->options.connections_max = ServerOptions().connections_max;
@@ -339,12 +341,18 @@ void Simulation::destroy_server(ServerActor& actor) {
   if (backward_random_.one_in(2)) drop_callers(actor);
   for (const auto& caller : actor.callers) caller->dropped = true;
   security_.run_all_steps();
-  actor.server.reset();
+  reset(actor);
   drop_callers(actor);
   if (std::ranges::none_of(servers_, [](const auto& other) { return other->server.has_value(); }) &&
       !calm_) {
     add_server();
   }
+}
+
+// The server waits for the threads of its shards, none of which has a turn.
+void Simulation::reset(ServerActor& actor) {
+  for (Node* const shard : actor.node->shards()) shard->thread().let_go();
+  actor.server.reset();
 }
 
 // --- Calls -------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ void Simulation::maybe_make_caller(ServerActor& actor, CallContext& context, std
   const auto found = std::ranges::find_if(
       records_, [call](const auto& record) { return record->script().id == call; });
   if (found == records_.end() || actor.options.backward_calls == 0) return;
+  if (actor.options.shards > 1)
+    return;  // programs call from one thread, and clients of shards have another
   const std::size_t client = (*found)->client();
   if (clients_[client]->options.backward_calls == 0) return;
   const bool is_there = std::ranges::any_of(actor.callers, [client](const auto& caller) {

@@ -211,6 +211,17 @@ Node::Node(const Shared& shared, bool is_client, std::size_t number, Instant::du
       number_(number),
       ahead_(ahead) {}
 
+Node::~Node() {
+  if (first_ != nullptr) std::erase(first_->shards_, this);
+}
+
+Expected<std::unique_ptr<rdma::Provider>, rdma::Error> Node::make_shard() {
+  auto made = std::make_unique<Node>(shared_, is_client_, number_, ahead_);
+  made->first_ = this;
+  shards_.push_back(made.get());
+  return made;
+}
+
 Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> Node::accept(
     std::unique_ptr<rdma::Incoming> request, Bytes private_data) {
   auto queue_pair = inner_.accept(std::move(request), private_data);
@@ -244,6 +255,7 @@ void Node::arm_timer(std::optional<Instant> when) {
 }
 
 void Node::wait() {
+  if (std::this_thread::get_id() != runner_) return thread_.wait();
   if (!std::exchange(woken_, false)) shared_.driver.wait_for(*this);
 }
 

@@ -12,11 +12,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "rdma/sim/provider.h"
 #include "rdma/sim/queue_pair.h"
 #include "sim/credit_monitor.h"
+#include "sim/shard_thread.h"
 #include "sim/totals.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
@@ -99,7 +101,7 @@ class Node final : public rdma::Provider {
   Node(const Shared& shared, bool is_client, std::size_t number, Instant::duration ahead = {});
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
-  ~Node() override = default;
+  ~Node() override;
 
   std::string_view name() const noexcept override { return inner_.name(); }
   Expected<std::unique_ptr<rdma::QueuePair>, rdma::Error> accept(
@@ -112,9 +114,23 @@ class Node final : public rdma::Provider {
   Instant now() const noexcept override { return shared_.world.now() + ahead_; }
   void arm_timer(std::optional<Instant> when) override;
   void wait() override;
-  void wake() noexcept override { woken_ = !shared_.loses_wakes; }
+  void wake() noexcept override {
+    woken_ = !shared_.loses_wakes;
+    if (std::this_thread::get_id() != runner_) return;  // of a shard, whose turn others wait for
+    if (is_asked_ && thread_.is_there()) thread_.give_turn();
+    thread_.wake();
+  }
   // Whoever has streams as well, or alone, is woken by what this epoll descriptor watches.
   bool wait_also_for(int epoll) override;
+  // Makes the node of a further shard, which the runner gives its turns.
+  Expected<std::unique_ptr<Provider>, rdma::Error> make_shard() override;
+  // Returns the nodes of further shards, which the server owns.
+  const std::vector<Node*>& shards() const noexcept { return shards_; }
+  bool is_further_shard() const noexcept { return first_ != nullptr; }
+  ShardThread& thread() noexcept { return thread_; }
+  // While a further shard is asked for its figures, which wakes it, it has its turn at once: who
+  // asks waits for them.
+  void set_asked(bool is_asked) noexcept { is_asked_ = is_asked; }
 
   // Returns whether the actor would be woken.
   bool ready() const noexcept;
@@ -137,6 +153,10 @@ class Node final : public rdma::Provider {
 
   Shared shared_;
   rdma::sim::Provider inner_;
+  const std::thread::id runner_ = std::this_thread::get_id();
+  ShardThread thread_;         // of a further shard
+  Node* first_ = nullptr;      // the node of whose server this is a further shard
+  std::vector<Node*> shards_;  // further ones
   const bool is_client_;
   const std::size_t number_;
   const Instant::duration ahead_;
@@ -144,7 +164,7 @@ class Node final : public rdma::Provider {
   std::string listen_address_;
   std::optional<Instant> timer_;
   int epoll_ = -1;
-  bool woken_ = false;
+  bool woken_ = false, is_asked_ = false;
   std::uint32_t connections_made_ = 0;
   std::string connecting_to_, connected_to_;
   // Why the connection of a client was refused or ended, as it knows; until it has another one.

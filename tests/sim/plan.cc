@@ -148,6 +148,10 @@ void draw_hostility(SeededRandom& random, Plan& plan) {
   plan.hostile_one_in = pick(random, {2, 5, 20});
 }
 
+std::uint32_t draw_shards(SeededRandom& random) {
+  return random.one_in(4) ? between(random, 2, 4) : 1;
+}
+
 ReconnectOptions draw_reconnection(SeededRandom& random) {
   ReconnectOptions options;
   options.enabled = !random.one_in(4);
@@ -166,7 +170,7 @@ bool is_tiny(const ClientOptions& options) noexcept {
   return options.memory_max < kTiny;
 }
 bool is_tiny(const ServerOptions& options) noexcept {
-  return options.memory_max < kTiny;
+  return options.memory_max / std::max(options.shards, 1U) < kTiny;
 }
 
 }  // namespace rpcrdma::simulation

@@ -91,6 +91,8 @@ void draw_profile(SeededRandom& random, ConnectionOptions& options);
 void draw_hostility(SeededRandom& random, Plan& plan);
 // Draws whether some clients have streams, and how often these break.
 void draw_streams(SeededRandom& random, Plan& plan);
+// Draws how many shards a server has.
+std::uint32_t draw_shards(SeededRandom& random);
 // How a client reconnects, in a simulation where clients do.
 ReconnectOptions draw_reconnection(SeededRandom& random);
 // How many backward Calls a side is ready for; 0: none.

@@ -47,6 +47,7 @@ Simulation::Simulation(std::uint64_t seed, const Settings& settings)
       inline_random_(seed ^ 0xbbbbbbbbbbbbbbbbU),
       stream_random_(seed ^ 0xccccccccccccccccU),
       hostile_stream_random_(seed ^ 0xddddddddddddddddU),
+      shard_random_(seed ^ 0xeeeeeeeeeeeeeeeeU),
       plan_([&] {
         Plan plan = draw_plan(random_, profile_random_, version_random_, settings.faults);
         plan.security = draw_security(security_random_, settings.faults);
@@ -85,7 +86,7 @@ Simulation::~Simulation() {
     if (server->service) server->service->forget();
     drop_callers(*server);
     security_.run_all_steps();
-    server->server.reset();
+    reset(*server);
   }
 }
 
@@ -127,18 +128,25 @@ Simulation::Moved Simulation::move() {
   return Moved::kYes;
 }
 
-Simulation::Moved Simulation::move_without_steps() {
-  ready_.clear();
+template <class Function>
+void Simulation::for_each_node(Function function) {
   for (const auto& server : servers_) {
-    if (server->server && !server->node->busy && server->node->ready()) {
-      ready_.push_back(server->node.get());
+    if (!server->server) continue;
+    function(*server->node);
+    for (Node* const shard : server->node->shards()) {
+      if (shard->thread().is_there()) function(*shard);
     }
   }
   for (const auto& client : clients_) {
-    if (client->client && !client->node->busy && client->node->ready()) {
-      ready_.push_back(client->node.get());
-    }
+    if (client->client) function(*client->node);
   }
+}
+
+Simulation::Moved Simulation::move_without_steps() {
+  ready_.clear();
+  for_each_node([this](Node& node) {
+    if (!node.busy && node.ready()) ready_.push_back(&node);
+  });
   const auto next = world_.next_event();
   const bool lags = !calm_ && plan_.lag_one_in != 0 && next && random_.one_in(plan_.lag_one_in);
   if (!ready_.empty() && !lags) {
@@ -147,19 +155,14 @@ Simulation::Moved Simulation::move_without_steps() {
     check();
     return Moved::kYes;
   }
-  bool has_timer = false;
-  for (const auto& server : servers_) {
-    const auto timer = server->server ? server->node->timer() : std::nullopt;
-    if (!timer || *timer <= world_.now()) continue;
+  bool has_timer = false, is_before_next = false;
+  for_each_node([&](const Node& node) {
+    const auto timer = node.timer();
+    if (!timer || *timer <= world_.now()) return;
     has_timer = true;
-    if (next && *timer < *next) return pass_to_timer() ? Moved::kYes : Moved::kNothingIsLeft;
-  }
-  for (const auto& client : clients_) {
-    const auto timer = client->client ? client->node->timer() : std::nullopt;
-    if (!timer || *timer <= world_.now()) continue;
-    has_timer = true;
-    if (next && *timer < *next) return pass_to_timer() ? Moved::kYes : Moved::kNothingIsLeft;
-  }
+    is_before_next = is_before_next || (next && *timer < *next);
+  });
+  if (is_before_next) return pass_to_timer() ? Moved::kYes : Moved::kNothingIsLeft;
   if (!next) return has_timer ? Moved::kOnlyTimersAreLeft : Moved::kNothingIsLeft;
   count_step();
   world_.step();
@@ -170,15 +173,14 @@ Simulation::Moved Simulation::move_without_steps() {
 // Lets the time pass to the next timer (or event).
 bool Simulation::pass_to_timer() {
   count_step();
-  for (const auto& server : servers_) {
-    if (server->server) server->node->arm_timers();
-  }
-  for (const auto& client : clients_) {
-    if (client->client) client->node->arm_timers();
-  }
+  std::size_t left = servers_.size() + clients_.size();
+  for_each_node([&](Node& node) {
+    node.arm_timers();
+    ++left;
+  });
   const Instant before = world_.now();
   // Timers of actors that are gone or late are due already; each is disarmed by one try.
-  for (std::size_t left = servers_.size() + clients_.size(); world_.now() == before; --left) {
+  for (; world_.now() == before; --left) {
     world_.pass_time();
     if (left == 0) return false;
   }
@@ -187,8 +189,19 @@ bool Simulation::pass_to_timer() {
 
 void Simulation::progress(Node& node) {
   node.busy = true;
+  if (node.is_further_shard()) {
+    totals_.add(Count::kShardTurns);
+    node.thread().give_turn();
+  }
   for (const auto& server : servers_) {
-    if (server->node.get() == &node) server->server->progress();
+    if (server->node.get() != &node) continue;
+    server->server->progress();
+    // The first time this starts their threads.
+    for (Node* const shard : node.shards()) {
+      if (shard->thread().meet()) continue;
+      std::fputs("rpcrdma-sim: the system has given no thread to a shard\n", stderr);
+      std::abort();
+    }
   }
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     if (clients_[i]->node.get() != &node) continue;
@@ -292,7 +305,23 @@ void Simulation::note_server_of(ClientActor& actor) {
   totals_.add(Count::kMoves);
 }
 
+// Asks some servers with several shards. That wakes these, and others must not need it.
+void Simulation::check_shards(const ServerActor& actor) {
+  constexpr std::uint64_t kStepsBetween = 16;
+  if (!actor.is_asked || steps_ % kStepsBetween != 0) return;
+  for (Node* const shard : actor.node->shards()) shard->set_asked(true);
+  const std::size_t in_use = actor.server->memory_in_use();
+  for (Node* const shard : actor.node->shards()) shard->set_asked(false);
+  // Each shard may lend as much as the largest call takes, which may be all.
+  std::size_t memory_max = actor.options.memory_max * actor.options.shards;
+  if (settings_.sabotage == Sabotage::kMemory) memory_max /= 100;
+  if (in_use <= memory_max) return;
+  verdict_.broken(9, fmt::format("{} shards have {} bytes lent, and may lend {}",
+                                 actor.options.shards, in_use, memory_max));
+}
+
 void Simulation::check_server(const ServerActor& actor) {
+  if (actor.options.shards > 1 && !actor.server->drained()) return check_shards(actor);
   if (actor.server->connections() == 0 && actor.server->memory_in_use() != 0) {
     verdict_.broken(8, fmt::format("a server without connections has {} bytes lent",
                                    actor.server->memory_in_use()));

@@ -110,6 +110,7 @@ class Simulation final : private Driver {
     std::optional<Server> server;
     std::string address, stream_path;
     bool stopping = false;
+    bool is_asked = false;  // for figures while it runs, which wakes its shards
     Instant stopped_at{};
   };
   struct ClientActor {
@@ -139,10 +140,14 @@ class Simulation final : private Driver {
   Moved move();
   Moved move_without_steps();
   bool pass_to_timer();
+  // Calls `function` for the node of each actor, and of each further shard, that is there.
+  template <class Function>
+  void for_each_node(Function function);
   void progress(Node& node);
   bool settle();  // until nothing moves; false: broken
   void check();
   void check_server(const ServerActor& actor);
+  void check_shards(const ServerActor& actor);
   void note_server_of(ClientActor& actor);
   void note_stream(ClientActor& actor);
   static bool has_lost_connection(const ClientActor& actor);
@@ -181,6 +186,7 @@ class Simulation final : private Driver {
   void destroy_client(ClientActor& actor);
   void stop_server(ServerActor& actor);
   void destroy_server(ServerActor& actor);
+  static void reset(ServerActor& actor);
 
   // Calls from servers to clients (backward.cc).
   void maybe_make_caller(ServerActor& actor, CallContext& context, std::uint64_t call);
@@ -216,7 +222,7 @@ class Simulation final : private Driver {
   // Apart, so that seeds stay what they were.
   SeededRandom backward_random_, profile_random_, version_random_, change_random_;
   SeededRandom security_random_, reconnect_random_, hostile_random_, list_random_, clock_random_;
-  SeededRandom inline_random_, stream_random_, hostile_stream_random_;
+  SeededRandom inline_random_, stream_random_, hostile_stream_random_, shard_random_;
   const Plan plan_;
   Trace trace_;
   Verdict verdict_;

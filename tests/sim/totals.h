@@ -25,6 +25,7 @@ enum class Count : std::uint8_t {
   kClientsDestroyed,
   kServersStopped,
   kServersDestroyed,  // without stop()
+  kShardTurns,        // of the threads of servers' further shards
   kRefused,           // connection requests: by fault, or nobody listens
   kBroken,            // faults: connections
   kAttachFailed,      // faults and limits: registrations
@@ -69,6 +70,7 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Count::kC
     "clients_destroyed",
     "servers_stopped",
     "servers_destroyed",
+    "shard_turns",
     "refused",
     "broken",
     "attach_failed",

@@ -83,6 +83,7 @@ class Incoming final : public rdma::Incoming {
   std::string_view peer_address() const noexcept override { return request_.peer_address; }
   bool sends_with_invalidate() const noexcept override { return sends_with_invalidate_; }
   bool receives_are_elastic() const noexcept override { return world_.options().shares_receives; }
+  bool detach() override { return true; }  // any provider of its world may accept it
   ConnectRequest take();
 
  private:

@@ -199,6 +199,7 @@ void ShardGroup::start() {
   for (std::size_t i = 1; i < shards_.size(); ++i) {
     Shard& shard = *shards_[i];
     shard.runs = true;
+    shard.impl->loop().wake();  // its first round does not wait for anything
     try {
       shard.thread = std::thread([this, &shard] { run(shard); });
     } catch (...) {
@@ -212,7 +213,10 @@ void ShardGroup::start() {
 
 void ShardGroup::run(Shard& shard) {
   ServerImpl& impl = *shard.impl;
-  for (impl.progress(); !quits_ && !impl.drained(); impl.progress()) impl.loop().wait();
+  do {
+    impl.loop().wait();
+    impl.progress();
+  } while (!quits_ && !impl.drained());
   impl.close_inbox();
   shard.runs.store(false, std::memory_order_release);
   first().loop().wake();
