@@ -12,16 +12,33 @@ namespace {
 
 using test::GeneratedValue;
 
-// A value that was decoded is encoded to the same bytes, but for fill bytes, which are zero, and
-// those decode to the same value.
+// Returns whether a Writer makes `made` of what was read from `given`, a word. Fill bytes become
+// zero, and a char from a machine whose C has no sign in them gets its sign.
+bool is_same_word(Bytes made, Bytes given) {
+  const std::uint32_t word = xdr::load_word(given.data());
+  if (word >= 0x80 && word <= 0xff && xdr::load_word(made.data()) == (word | 0xffffff00U))
+    return true;
+  return std::ranges::equal(made, given, [](std::byte one, std::byte other) {
+    return one == other || one == std::byte{0};
+  });
+}
+
+bool is_same(Bytes made, Bytes given) {
+  if (made.size() != given.size() || made.size() % xdr::kWordSize != 0) return false;
+  for (std::size_t at = 0; at < made.size(); at += xdr::kWordSize) {
+    if (!is_same_word(made.subspan(at, xdr::kWordSize), given.subspan(at, xdr::kWordSize)))
+      return false;
+  }
+  return true;
+}
+
+// A value that was decoded is encoded to the same bytes, but for those two, and these decode to the
+// same value.
 void check_encoding(const GeneratedValue& value, Bytes bytes) {
   FUZZ_CHECK(value.encoded_size() == bytes.size(), "another size");
   const auto whole = test::encoded(value);
   FUZZ_CHECK(whole, "the decoded value breaks a bound");
-  const auto is_same = [](std::byte made, std::byte given) {
-    return made == given || made == std::byte{0};
-  };
-  FUZZ_CHECK(std::ranges::equal(*whole, bytes, is_same), "other bytes");
+  FUZZ_CHECK(is_same(*whole, bytes), "other bytes");
   const auto again = value.another();
   FUZZ_CHECK(test::decodes(*whole, *again), "does not decode again");
   // NaN is not even itself.
