@@ -23,13 +23,13 @@ constexpr std::chrono::milliseconds kExpiryPauseMin{10};
 constexpr std::chrono::milliseconds kExpiryPauseMax{60'000};
 constexpr std::chrono::seconds kPeriodOfChores{1};
 
-files::Workers::Settings settings_of(const BlobThreads& limits, std::size_t threads,
-                                     std::size_t threads_of_host) {
+files::Workers::Settings settings_of(const BlobThreads& limits, std::chrono::seconds patience,
+                                     std::size_t threads, std::size_t threads_of_host) {
   files::Workers::Settings settings;
   settings.threads = threads;
   settings.threads_of_host = threads_of_host;
   settings.queue_max = limits.waiting_max;
-  settings.patience = limits.patience;
+  settings.patience = patience;
   settings.now = limits.now;
   settings.waits_for_slow = true;
   return settings;
@@ -101,10 +101,11 @@ void BlobService::later(files::Workers& pool, Answer<R> answer, std::string_view
 
 BlobService::BlobService(Store& store, const BlobThreads& threads)
     : store_(store),
-      short_calls_(
-          settings_of(threads, files::kHostsAtATime * threads.short_calls, threads.short_calls)),
+      short_calls_(settings_of(threads, threads.patience,
+                               files::kHostsAtATime * threads.short_calls, threads.short_calls)),
       long_calls_(without_limits(files::kHostsAtATime * threads.long_calls, threads.long_calls)),
-      lists_(settings_of(threads, 1, 1)),  // each keeps memory for a page of results
+      // Each keeps memory for a page of results.
+      lists_(settings_of(threads, threads.patience_with_lists, 1, 1)),
       expiry_(without_limits(1, 1)),
       chores_(files::Workers::Settings{}) {
   expiry_.every(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
@@ -195,9 +196,9 @@ void BlobService::BLOB_GET(Answer<get_result> answer, get_args arg1) {
   later(short_calls_, std::move(answer), "get",
         [this, succeed, into, name = std::move(arg1.name),
          offset = arg1.offset](Answer<get_result>& owed) {
-          const auto got = store_.get(name, offset, into);
-          if (!got) return owed.succeed(without_data<get_result>(got.error()));
-          succeed(owed, *got);
+          const auto read = store_.get(name, offset, into);
+          if (!read) return owed.succeed(without_data<get_result>(read.error()));
+          succeed(owed, *read);
         });
 }
 

@@ -19,10 +19,12 @@ struct BlobThreads {
   std::size_t short_calls = 4;  // GET, PUT_BEGIN, PUT_DATA, STAT and REMOVE; LIST has one for all
   std::size_t long_calls = 2;   // SUM and COMMIT, which read whole files
   std::size_t waiting_max = 4096;
-  // Short calls and LISTs that have waited so long for a thread fail if no call of their host has
-  // begun or ended for as long: the disk hangs, and what they keep in memory is needed for other
-  // calls. While it is slow, but goes on, they wait, since clients do not ask again.
+  // Short calls that have waited so long for a thread fail if no call of their host has begun or
+  // ended for as long: the disk hangs, and what they keep in memory is needed for other calls.
+  // While it is slow, but goes on, they wait, since clients do not ask again.
   std::chrono::seconds patience{10};
+  // The same of LISTs. One that reads a large directory of a slow disk takes a minute and more.
+  std::chrono::seconds patience_with_lists{300};
   files::Workers::Clock::time_point (*now)() noexcept = &files::Workers::Clock::now;
 };
 

@@ -146,8 +146,11 @@ class HangingBlob : public testing::Test {
     options.log = &log_;
     store_.emplace(directory_, options);
     EXPECT_EQ(store_->open(), blob_status::BLOB_OK);
-    service_.emplace(
-        *store_, BlobThreads{.short_calls = 2, .long_calls = 1, .patience = patience, .now = now});
+    service_.emplace(*store_, BlobThreads{.short_calls = 2,
+                                          .long_calls = 1,
+                                          .patience = patience,
+                                          .patience_with_lists = patience,
+                                          .now = now});
     rpcrdma::ServerOptions server_options;
     server_options.provider.name = "siwarp";
     auto server = Server::listen("rdma://127.0.0.1:0", server_options);

@@ -153,7 +153,10 @@ blob_status Store::put_data(const blob_id& id, std::uint64_t offset, Bytes data)
   if (!file.is_open()) return failed("writing the upload of", upload->name);
   if (data.empty()) ::futimens(file.descriptor(), nullptr);
   if (file.write_at(data, offset)) return blob_status::BLOB_OK;
-  return use.end(failed("writing the upload of", upload->name));
+  const blob_status status = failed("writing the upload of", upload->name);
+  // Others need the room at once; the names go with the last call of the upload.
+  (void)::ftruncate(file.descriptor(), 0);
+  return use.end(status);
 }
 
 blob_status Store::put_commit(const blob_id& id, const blob_sum& sum) {
