@@ -505,7 +505,7 @@ void leave_what_waits(bool has_reloaded, Left left, const Server& server, Stderr
     log.write(LogKind::kState, "exiting without the reload that is under way, which waits");
   if (left == Left::kExpiry) {
     log.write(LogKind::kState,
-              "exiting without the removal of expired uploads that is under way, which waits");
+              "exiting without the removal of files that is under way, which waits");
   }
   if (left == Left::kCalls) {
     say_failure("exiting with calls that wait for storage; their clients will retry");
