@@ -353,6 +353,8 @@ void Simulation::destroy_server(ServerActor& actor) {
 void Simulation::reset(ServerActor& actor) {
   for (Node* const shard : actor.node->shards()) shard->thread().let_go();
   actor.server.reset();
+  // In the last turn of a shard the service may have got a call, and kept its context.
+  if (actor.service) actor.service->forget();
 }
 
 // --- Calls -------------------------------------------------------------------------------------
