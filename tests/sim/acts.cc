@@ -330,6 +330,7 @@ void Simulation::stop_server(ServerActor& actor) {
   totals_.add(Count::kServersStopped);
   actor.stopping = true;
   actor.stopped_at = world_.now();
+  actor.streams_at_stop = streams();
   actor.server->stop();
 }
 

@@ -112,6 +112,7 @@ class Simulation final : private Driver {
     bool stopping = false;
     bool is_asked = false;  // for figures while it runs, which wakes its shards
     Instant stopped_at{};
+    std::size_t streams_at_stop = 0;  // that clients and hostile peers had when it was stopped
   };
   struct ClientActor {
     ClientOptions options;
@@ -216,6 +217,7 @@ class Simulation final : private Driver {
   void finish();
   void wait_for_drain(ServerActor& actor);
   void check_drained(const ServerActor& actor);
+  std::size_t streams() const;
 
   const Settings settings_;
   SeededRandom random_;
