@@ -64,7 +64,7 @@ class Closing final : public files::Job {
  public:
   explicit Closing(files::File file) : file_(std::move(file)) {}
   void run() override { const files::File closed = std::move(file_); }
-  void turn_away() override {}  // the service ends, and whoever destroys this closes it
+  void turn_away() override {}  // the destructor closes the file, as the service ends
 
  private:
   files::File file_;

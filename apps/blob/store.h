@@ -78,8 +78,8 @@ class Store {
                                           rpcrdma::MutableBytes into);
   // Does the same if that waits for no disk: the blob and the data are in memory. nullopt: it may
   // have to wait, or get() has to say why there is no data. `removed` becomes the file that was
-  // read if it has lost its name meanwhile: whoever closes it last may wait for the disk, where its
-  // data becomes free then.
+  // read if it has lost its name meanwhile: the last close frees its data, and may wait for the
+  // disk.
   std::optional<Got> get_at_once(std::string_view name, std::uint64_t offset,
                                  rpcrdma::MutableBytes into, files::File& removed) const;
   struct Entry {

@@ -38,7 +38,7 @@ class ShardThread {
   }
   // Returns whether it has begun, which a server's first progress() lets it, and has not ended.
   bool is_there() const noexcept { return is_met_ && !has_ended_; }
-  // From now on wake() lets it go, for whoever waits for its end.
+  // Makes the next wake() its last turn: the server waits for the end of the thread then.
   void let_go() noexcept { is_leaving_ = true; }
   void wake() noexcept {
     if (std::exchange(is_leaving_, false)) has_turn_.release();
