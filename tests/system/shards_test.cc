@@ -341,6 +341,24 @@ TEST_F(Shards, AllStopWhenOneOfThemIsStopped) {
   EXPECT_EQ(service_.threads(), 3U);
 }
 
+// One that has drained goes on while another still has calls: what its peers do is noticed, and
+// their connections come back.
+TEST_F(Shards, ServeUntilTheLastOneHasDrained) {
+  start(2);
+  const auto busy = raw(), idle = raw();
+  ASSERT_TRUE(busy->send(test::record(test::raw_call(1, kOnce))));
+  ASSERT_TRUE(idle->send(test::record(test::raw_call(2, kWhere))));
+  while (service_.held == nullptr) std::this_thread::yield();
+  const Message reply = test::record(join({test::raw_reply(2), words({0})}));
+  EXPECT_EQ(idle->receive(reply.size()).size(), reply.size());
+  server_->stop();
+  EXPECT_TRUE(idle->receive_to_end()) << "its shard has drained";
+  idle->reset();
+  EXPECT_TRUE(idle->pump_until([this] { return server_->connections() == 1; }));
+  service_.held.load()->succeed();
+  EXPECT_TRUE(busy->receive_to_end());
+}
+
 TEST_F(Shards, GoWithTheServerWithoutAStop) {
   ServerOptions options;
   options.shards = 3;

@@ -199,11 +199,13 @@ void ShardGroup::start() {
   for (std::size_t i = 1; i < shards_.size(); ++i) {
     Shard& shard = *shards_[i];
     shard.runs = true;
+    ++undrained_;
     shard.impl->loop().wake();  // its first round does not wait for anything
     try {
       shard.thread = std::thread([this, &shard] { run(shard); });
     } catch (...) {
       shard.runs = false;
+      --undrained_;
       state_.inboxes.resize(i);
       return;
     }
@@ -216,15 +218,25 @@ void ShardGroup::run(Shard& shard) {
   do {
     impl.loop().wait();
     impl.progress();
-  } while (!quits_ && !impl.drained());
-  impl.close_inbox();
+    if (impl.drained() && note_drained(shard)) impl.close_inbox();
+  } while (!quits_ && undrained_ > 0);
   shard.runs.store(false, std::memory_order_release);
   first().loop().wake();
+}
+
+// Returns whether this is news. The last one ends all threads: until then a shard that has drained
+// takes late answers, and notices that the peers of its streams have gone.
+bool ShardGroup::note_drained(Shard& shard) {
+  if (std::exchange(shard.has_drained, true)) return false;
+  if (--undrained_ > 0) return true;
+  for (const auto& each : shards_) each->impl->loop().wake();
+  return true;
 }
 
 void ShardGroup::progress() {
   if (!runs_ && shards_.size() > 1) start();
   first().progress();
+  if (runs_ && first().stopping() && first().drained()) note_drained(*shards_.front());
 }
 
 void ShardGroup::stop() noexcept {

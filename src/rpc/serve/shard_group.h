@@ -19,7 +19,7 @@
 namespace rpcrdma::rpc {
 
 // The first shard is driven by the owner's thread and listens; each other one has a thread, from
-// the first progress() until it has drained.
+// the first progress() until all have drained.
 class ShardGroup {
  public:
   // `owned` and `provider`: as for ServerImpl, of the first shard.
@@ -65,6 +65,7 @@ class ShardGroup {
     std::unique_ptr<ServerImpl> impl;
     std::thread thread;              // none: the first one's, or it never ran
     std::atomic<bool> runs = false;  // the thread uses the shard
+    bool has_drained = false;        // the thread that drives it has noted that
   };
 
   Expected<void, Error> share_provider();
@@ -72,11 +73,13 @@ class ShardGroup {
   Expected<std::string, Error> listen_with_provider(const std::string& address);
   void start();
   void run(Shard& shard);
+  bool note_drained(Shard& shard);
 
   ServerState state_;
   std::unique_ptr<ServerSecurity> security_;  // outlives the shards' calls
   std::vector<std::unique_ptr<Shard>> shards_;
-  bool runs_ = false;  // start() was called
+  bool runs_ = false;                       // start() was called
+  std::atomic<std::size_t> undrained_ = 1;  // the first shard, and those with a thread
   std::atomic<bool> quits_ = false;
 };
 
