@@ -330,7 +330,6 @@ void Simulation::stop_server(ServerActor& actor) {
   totals_.add(Count::kServersStopped);
   actor.stopping = true;
   actor.stopped_at = world_.now();
-  actor.streams_at_stop = streams();
   actor.server->stop();
 }
 

@@ -191,28 +191,26 @@ void Simulation::finish() {
   if (!foreign_.is_whole()) verdict_.broken(4, "memory of the service was written");
 }
 
-// Returns how many streams clients and hostile peers have, to any server.
-std::size_t Simulation::streams() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(hostile_streams_, &HostileStream::is_there) +
-      std::ranges::count_if(clients_,
-                            [](const auto& each) { return each->by_stream && each->client; }));
+// A stream on which all is sent waits for the end of its peer, and is as good as gone. A record
+// that a hostile peer has begun keeps its memory until then, and a call that the service holds for
+// longer than drain_timeout keeps its connection, too.
+Simulation::LeftBehind Simulation::what_remains(const ServerActor& actor) const {
+  const auto hostile = std::ranges::count_if(hostile_streams_, &HostileStream::is_there);
+  const auto honest = std::ranges::count_if(
+      clients_, [](const auto& each) { return each->by_stream && each->client; });
+  const std::size_t held = actor.service->held();
+  return {static_cast<std::size_t>(hostile + honest) + held, hostile > 0 || held > 0};
 }
 
-// A stream on which all is sent waits for the end of its peer, and is as good as gone. A record
-// that a hostile peer has begun keeps its memory until then.
+void Simulation::note_drained(ServerActor& actor) const {
+  if (actor.options.shards == 1 || !actor.stopping || actor.left_behind) return;
+  if (actor.server->drained()) actor.left_behind = what_remains(actor);
+}
+
 void Simulation::check_drained(const ServerActor& actor) {
-  // The thread of a shard ends with the time to drain, and leaves calls that have no answer yet
-  // behind: one that comes later finds no thread, and its memory goes with the server.
-  const bool took_all_time = world_.now() >= actor.stopped_at + actor.options.drain_timeout;
-  if (actor.options.shards > 1 && took_all_time) return;
-  const bool is_hostile = std::ranges::any_of(hostile_streams_, &HostileStream::is_there);
-  // A shard that has drained leaves such streams as they are until all have.
-  const bool has_left_some = actor.options.shards > 1 && actor.streams_at_stop > 0;
-  const std::size_t memory = is_hostile || has_left_some ? 0 : actor.server->memory_in_use();
-  const std::size_t streams_max =
-      std::max(streams(), actor.options.shards > 1 ? actor.streams_at_stop : 0);
-  if (memory == 0 && actor.server->connections() <= streams_max) return;
+  const LeftBehind left = actor.left_behind ? *actor.left_behind : what_remains(actor);
+  const std::size_t memory = left.may_hold_memory ? 0 : actor.server->memory_in_use();
+  if (memory == 0 && actor.server->connections() <= left.connections_max) return;
   verdict_.broken(8, fmt::format("a server that has drained has {} connections and {} bytes lent",
                                  actor.server->connections(), memory));
 }

@@ -194,10 +194,13 @@ void Simulation::progress(Node& node) {
     node.thread().give_turn();
   }
   for (const auto& server : servers_) {
-    if (server->node.get() != &node) continue;
-    server->server->progress();
-    // The first time this starts their threads.
-    for (Node* const shard : node.shards()) shard->thread().meet();
+    if (!server->server) continue;
+    if (server->node.get() == &node) {
+      server->server->progress();
+      // The first time this starts their threads.
+      for (Node* const shard : node.shards()) shard->thread().meet();
+    }
+    note_drained(*server);
   }
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     if (clients_[i]->node.get() != &node) continue;

@@ -100,6 +100,12 @@ class Simulation final : private Driver {
     bool gave_up;
     bool has_chunks;  // or may have
   };
+  // The threads of shards end when all have drained, and nothing is given back any more: a stream
+  // that waits for its peer then, and a call that the service answers later, go with the server.
+  struct LeftBehind {
+    std::size_t connections_max;
+    bool may_hold_memory;
+  };
   struct ServerActor {
     ServerOptions options;
     std::unique_ptr<SecureServer> security;  // null: none
@@ -112,7 +118,7 @@ class Simulation final : private Driver {
     bool stopping = false;
     bool is_asked = false;  // for figures while it runs, which wakes its shards
     Instant stopped_at{};
-    std::size_t streams_at_stop = 0;  // that clients and hostile peers had when it was stopped
+    std::optional<LeftBehind> left_behind;  // since all its shards have drained, and have ended
   };
   struct ClientActor {
     ClientOptions options;
@@ -216,8 +222,9 @@ class Simulation final : private Driver {
   void end_hostile();
   void finish();
   void wait_for_drain(ServerActor& actor);
+  LeftBehind what_remains(const ServerActor& actor) const;
+  void note_drained(ServerActor& actor) const;
   void check_drained(const ServerActor& actor);
-  std::size_t streams() const;
 
   const Settings settings_;
   SeededRandom random_;
