@@ -352,7 +352,9 @@ void Simulation::destroy_server(ServerActor& actor) {
 // The server waits for the threads of its shards, none of which has a turn.
 void Simulation::reset(ServerActor& actor) {
   for (Node* const shard : actor.node->shards()) shard->thread().let_go();
+  server_goes_ = true;
   actor.server.reset();
+  server_goes_ = false;
   // In the last turn of a shard the service may have got a call, and kept its context.
   if (actor.service) actor.service->forget();
 }

@@ -213,6 +213,9 @@ void Simulation::progress(Node& node) {
 // An actor waits inside of the library: call() and the destructor of a client do. They end also
 // when something is broken already, so that it can be reported.
 void Simulation::wait_for(Node& node) {
+  // A server that goes looks at no news of its peers any more, and waits for the steps of calls
+  // that its shards have taken in their last turn.
+  if (server_goes_) security_.run_all_steps();
   while (!node.ready()) {
     const Moved moved = move();
     if (moved == Moved::kYes && steps_ < 2 * settings_.steps_max) {

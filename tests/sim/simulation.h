@@ -193,7 +193,7 @@ class Simulation final : private Driver {
   void destroy_client(ClientActor& actor);
   void stop_server(ServerActor& actor);
   void destroy_server(ServerActor& actor);
-  static void reset(ServerActor& actor);
+  void reset(ServerActor& actor);
 
   // Calls from servers to clients (backward.cc).
   void maybe_make_caller(ServerActor& actor, CallContext& context, std::uint64_t call);
@@ -248,6 +248,7 @@ class Simulation final : private Driver {
   std::size_t clients_left_;
   std::size_t bytes_left_;
   bool calm_ = false;          // no faults and no lags any more
+  bool server_goes_ = false;   // its destructor runs
   bool must_succeed_ = false;  // calls that start now
   std::optional<Instant> calm_since_;
   std::vector<std::unique_ptr<CallRecord>> records_;
