@@ -75,6 +75,9 @@ struct CallSeal {
   bool is_control = false;
   // For seal(): the call of ClientAuth::logout_procedure().
   bool is_last = false;
+  // For seal(): the bytes of all arguments, bulk items included, 2³² - 1 at most. Set also
+  // where `arguments` is empty.
+  std::uint32_t arguments_size = 0;
 
   // For open(): the verifier of the reply as the server wrote it, and what follows the header. This
   // excludes placed data; nothing is placed when the call is wrapped. If wrap_growth() has a value,

@@ -143,7 +143,7 @@ StepEnd ClientGss::seal_call(State& state) {
   release(std::exchange(state.context, &context));
   ++context.calls;
   constexpr std::size_t kShort = 1024;  // bytes: an inline threshold is no less
-  state.number = context.numbers.take(size_of(call.arguments) >= kShort / 2);
+  state.number = context.numbers.take(call.arguments_size >= kShort / 2);
   state.is_counted = true;
   const CredentialBody body{
       .control = static_cast<std::uint32_t>(call.is_last ? Control::kDestroy : Control::kData),

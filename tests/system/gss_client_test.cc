@@ -3,6 +3,7 @@
 // to its answers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -50,6 +51,17 @@ class TestExecutor final : public gss::Executor {
  private:
   const bool is_late_;
   std::deque<Work> jobs_;
+};
+
+// Keeps a call, whose arguments may be as long as those of the TestService, until the test answers.
+class Holding final : public Service {
+ public:
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    return TestService().traits(procedure);
+  }
+  void call(CallContext& context) override { held = &context; }
+
+  CallContext* held = nullptr;
 };
 
 // Sends this in place of the results, however these were to be sent.
@@ -164,6 +176,7 @@ class GssClient : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   TestExecutor client_executor_, server_executor_{false};
   Instant client_now_{seconds(1000)}, server_now_{seconds(1000)};
   TestService service_;
+  Holding holding_;
   std::deque<Message> datas_, places_;
   std::unique_ptr<FakeMechanism> mechanism_;
   std::unique_ptr<gss::ServerGss> server_gss_;
@@ -246,6 +259,48 @@ TEST_P(GssClient, MoreCallsThanTheWindowHasWaitForTheirTurn) {
   for (const auto& call : calls) {
     ASSERT_TRUE(run_until([&] { return call->is_done; }));
     EXPECT_EQ(call->error, std::nullopt) << call->error->message();
+  }
+}
+
+// A server may judge a long call only when it has read all of it: the number of that call has to be
+// in the window then, also where the arguments themselves are not protected.
+TEST_P(GssClient, LongCallWithoutAReplyHoldsTheOthersBackAtHalfTheWindowAndAShortOneDoesNot) {
+  ClientOptions options;
+  options.calls_max = 4 * kWindow;
+  for (const gss::Service service : kServices) {
+    for (const bool is_long : {true, false}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(service)) + (is_long ? " long" : " short"));
+      start(service, {}, options);
+      expect_echo();
+      ASSERT_TRUE(server_->add(TestService::kProgram, TestService::kVersion + 1, holding_));
+      auto slow =
+          client_->prepare({TestService::kProgram, TestService::kVersion + 1, TestService::kEcho});
+      ASSERT_TRUE(slow);
+      const Message& data = datas_.emplace_back(pattern(is_long ? 9000 : 10, 3));
+      slow->arguments().bulk(data);
+      bool is_done = false;
+      ASSERT_TRUE(client_->start(std::move(*slow), [&](Expected<Reply, Error> reply) {
+        EXPECT_TRUE(reply) << reply.error().message();
+        is_done = true;
+      }));
+      ASSERT_TRUE(run_until([&] { return holding_.held != nullptr; }));
+      std::vector<std::unique_ptr<Outcome>> calls;
+      for (std::uint32_t i = 0; i < 3 * kWindow; ++i) calls.push_back(begin_echo(1));
+      const auto ended = [&] {
+        return std::ranges::count_if(calls, [](const auto& each) { return each->is_done; });
+      };
+      const std::ptrdiff_t most = is_long ? kWindow / 2 - 1 : 3 * kWindow;
+      EXPECT_TRUE(run_until([&] { return ended() >= most; }));
+      if (is_long) {
+        const auto last = begin_echo(1, std::chrono::milliseconds(50));
+        EXPECT_TRUE(run_until([&] { return last->is_done; }));
+        expect_error(last->error, Errc::kTimedOut, "");
+        EXPECT_EQ(ended(), most);
+      }
+      std::exchange(holding_.held, nullptr)->succeed();
+      EXPECT_TRUE(run_until([&] { return is_done && ended() == 3 * kWindow; }));
+      for (const auto& call : calls) EXPECT_EQ(call->error, std::nullopt);
+    }
   }
 }
 

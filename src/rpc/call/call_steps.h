@@ -2,7 +2,9 @@
 #ifndef RPCRDMA_RPC_CALL_CALL_STEPS_H_
 #define RPCRDMA_RPC_CALL_CALL_STEPS_H_
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -131,6 +133,9 @@ class CallSteps {
     seal.failure.reset();
     seal.wrapped.reset();
     seal.enclosure.reset();
+    std::size_t size = writer.size();
+    for (const BulkItem& item : writer.items()) size += item.data.size();
+    seal.arguments_size = static_cast<std::uint32_t>(std::min<std::size_t>(size, UINT32_MAX));
     if (growth_) [[unlikely]] {
       step.runs.clear();
       oncrpc::for_each_run(writer, stream, [&](Bytes run) { step.runs.push_back(run); });
