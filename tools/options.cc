@@ -41,6 +41,25 @@ std::vector<std::string> words_of(const char* text) {
   return text == nullptr ? std::vector<std::string>() : CLI::detail::split(text, '|');
 }
 
+// CLI11 takes "[a,b]" for a list of two values, and "[]" for one of none. A byte of zero at the
+// end, which no word of a command line has, keeps it from that.
+constexpr std::string_view kGuarded("]\0", 2);
+
+std::string guarded(std::string word) {
+  if (word.ends_with(']')) word += '\0';
+  return word;
+}
+
+std::string unguarded(std::string word) {
+  if (word.ends_with(kGuarded)) word.pop_back();
+  return word;
+}
+
+std::string remove_guard(std::string& word) {
+  word = unguarded(std::move(word));
+  return {};
+}
+
 // The type is part of what the help says.
 CLI::Validator check_of(const Range& range) {
   const double least = range.least, most = range.most;
@@ -215,6 +234,8 @@ void Command::Parser::make(const Option& option) {
   if (rules.separator != '\0') made->delimiter(rules.separator)->allow_extra_args(false);
   for (const std::string& name : words_of(rules.needs)) made->needs(app->get_option(name));
   for (const std::string& name : words_of(rules.excludes)) made->excludes(app->get_option(name));
+  made->transform(
+      CLI::Validator(remove_guard, ""));  // before all checks: the last one is the first
   if (rules.is_given != nullptr) noted.emplace_back(made, rules.is_given);
 }
 
@@ -271,6 +292,7 @@ void Command::take(std::vector<std::string> words) {
   for (const auto& each : subcommands_) {
     if (!words.empty() && words.front() == each->name()) each->add_settings(words);
   }
+  std::ranges::transform(words, words.begin(), guarded);
   std::ranges::reverse(words);  // as the parser wants them
   parser_->app->parse(std::move(words));
   note_given();
@@ -366,7 +388,8 @@ std::string Command::unexpected() const {
   // The parser hands words behind "--" that nobody takes to the command above.
   for (const CLI::App* app = own; app != nullptr; app = app->get_parent()) {
     bool is_word = app != own;
-    for (const std::string& word : app->remaining()) {
+    for (const std::string& each : app->remaining()) {
+      const std::string word = unguarded(each);
       if (word == "--") {
         is_word = true;
       } else if (word.size() > 1 && word[0] == '-' && !is_word) {

@@ -95,6 +95,36 @@ TEST_F(Options, StoresAValueOfEachType) {
   EXPECT_EQ(all_.many, (std::vector<std::string>{"two", "three"}));
 }
 
+// CLI11 takes such a word for a list of values, of which "[]" has none.
+TEST_F(Options, KeepWordsInBracketsAsTheyAre) {
+  EXPECT_EQ(parse({"[x]", "[a,b]", "[]", "[::1]"}), std::nullopt) << errors_;
+  EXPECT_EQ(all_.positional, "[x]");
+  EXPECT_EQ(all_.many, (std::vector<std::string>{"[a,b]", "[]", "[::1]"}));
+  EXPECT_EQ(command_.given(), (std::vector<std::string>{"[x]", "[a,b]", "[]", "[::1]"}));
+}
+
+TEST_F(Options, KeepBracketsOfAValueBehindAnEqualsSign) {
+  Command program("program", "does something");
+  std::vector<std::string> list;
+  program.add({{"-l,--list", &list, "a list"}});
+  EXPECT_EQ(program.read({"--list=[x]", "-l[y]", "--list", "[z]", "[[u]]"}), "");
+  EXPECT_EQ(list, (std::vector<std::string>{"[x]", "[y]", "[z]", "[[u]]"}));
+  EXPECT_EQ(parse({"--separated", "[a,b]"}), std::nullopt) << errors_;
+  EXPECT_EQ(all_.separated, (std::vector<std::string>{"[a", "b]"}));
+}
+
+TEST_F(Options, NameWrongWordsInBracketsAsTheyWereGiven) {
+  EXPECT_TRUE(is_refused({"--size", "[1]"}, "not '[1]'"));
+  EXPECT_TRUE(is_refused({"--text", "[usual]"}, "--text takes usual or other, not '[usual]'"));
+  EXPECT_TRUE(is_refused({"--flag=[true]"}, "not '[true]'"));
+  EXPECT_TRUE(is_refused({"--unknown]"}, "has no option '--unknown]'"));
+  EXPECT_TRUE(is_refused({"1", "2", "3", "4", "[5]"}, "has 4 values"));
+  Command program("program", "does something");
+  std::string one;
+  program.add({{"ONE", &one, "a word"}});
+  EXPECT_NE(program.read({"a", "[b]"}).find("does not expect '[b]'"), std::string::npos);
+}
+
 TEST_F(Options, RefuseANumberAndSayWhichTheyTake) {
   EXPECT_TRUE(
       is_refused({"--size", "65537"},

@@ -351,5 +351,48 @@ class ServeOptions(OptionsFixture):
             self.refused(text, "serve", "--port", "0", *words.format(self.served).split())
 
 
+class WordsInBrackets(OptionsFixture):
+    """The parser of the command line would take them for lists, and "[]" for no word at all."""
+
+    def test_files_keep_their_names(self):
+        _, urls = self.serve_both()
+        (self.root / "out").write_text("other")
+        for name in ("[out]", "[a,b]", "[]"):
+            (self.exported / name).write_text(f"content of {name}")
+            url = f"{urls['nfs+rdma']}/{name}"
+            result = run("cp", url, name, cwd=self.root)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), name)
+            self.assertEqual((self.root / name).read_text(), f"content of {name}")
+        self.assertEqual((self.root / "out").read_text(), "other")
+        result = run("cat", "[x]")
+        self.assertIn("'[x]'", result.stderr)
+
+    def test_a_capture_keeps_its_name(self):
+        _, urls = self.serve_both()
+        self.ok("ping", urls["rdma"], "--count", "1", "--capture", self.root / "[k]")
+        for words in (["summary"], ["check"], []):
+            result = run("explain", *words, "[k]", cwd=self.root)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), words)
+
+    def test_a_program_gets_them_as_they_are(self):
+        self.refused("cannot start [x]: No such file or directory", "run", "--", "[x]", code=1)
+        self.refused("does not expect '[a,b]', '[]', '[::1]'", "run", "--", COMMAND, "info", "[a,b]", "[]", "[::1]")
+
+    def test_an_export_keeps_its_name(self):
+        directory = self.root / "[data]"
+        directory.mkdir()
+        settings = self.root / "serve.toml"
+        for value in (json.dumps(str(directory)), json.dumps([str(directory)]), '"[data]"'):
+            settings.write_text(f"nfs = {value}\nport = 0\n")
+            result = run("serve", "--check", "--config", settings, cwd=self.root)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), value)
+            self.assertIn("[data], by the name", result.stdout)
+        for words in (["--nfs", "[data]"], ["--nfs=[data]"]):
+            result = run("serve", "--check", "--port", "0", *words, cwd=self.root)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), words)
+            self.assertIn("  --nfs=[data]\n", result.stdout)
+        self.refused("[none]: No such file or directory", "serve", "--check", "--nfs", "[none]")
+
+
 if __name__ == "__main__":
     unittest.main()
