@@ -44,10 +44,12 @@ constexpr const char* kServeFooter =
     "and\n"
     "says why. From elsewhere, `rpcrdma ping --ready URL` makes calls to find out.\n"
     "\n"
-    "With --tcp-port it serves the same files by plain TCP, to 64 connections at a time: one more\n"
-    "takes the place of the one that has called nothing for the longest. Such a connection may "
-    "step\n"
-    "up to RDMA; put, get, ls and rm do that with --step-up.\n"
+    "With --tcp-port it serves the same files by plain TCP, to --connections at a time: one more\n"
+    "takes the place of one that has made no call, or of an idle one of the host that has most, "
+    "if its\n"
+    "own host has fewer; else it is refused. Such a connection may step up to RDMA; put, get, ls "
+    "and rm\n"
+    "do that with --step-up.\n"
     "\n"
     "It answers rpcbind's questions (program 100000, versions 3 and 4) as well.";
 

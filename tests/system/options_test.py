@@ -335,6 +335,11 @@ class ServeOptions(OptionsFixture):
         self.assertGreater(self.syncs_of_mkdir(), 0)
         self.assertEqual(self.syncs_of_mkdir("--nfs-async"), 0)
 
+    def test_bound_of_connections_over_tcp_is_the_one_that_can_be_chosen(self):
+        text = " ".join(self.ok("serve", "--help").split())
+        self.assertIn("by plain TCP, to --connections at a time", text)
+        self.assertIn("--connections UINT=1024", text)
+
     def test_options_without_what_they_are_for_are_refused(self):
         for words, text in (("--blob {} --export /x", "--export is for exports"),
                             ("--blob {} --handle-key k", "--handle-key is for exports"),
