@@ -135,7 +135,9 @@ struct ClientSecurity {
 struct ServerSecurity {
   Kerberos kerberos{};
   std::size_t contexts_max = 16'384;  // beyond, the host with most loses its oldest
-  std::size_t threads = 4;            // that make contexts, and protect long messages
+  // Threads that make contexts, and protect long messages. An executor in their place has at most
+  // as many long messages at a time, and two tokens; hosts take turns at both.
+  std::size_t threads = 4;
   // Called, on any thread and several at a time, with the reason why a client gets no context: for
   // the server's log. Any client can cause it, as often as it likes.
   std::function<void(std::string_view why)> report{};

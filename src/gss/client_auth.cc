@@ -153,7 +153,7 @@ StepEnd ClientGss::seal_call(State& state) {
   state.credential.resize(kAuthBodySizeMax);
   state.credential.resize(encode_credential(body, state.credential));
   if (call.is_last) used_ = nullptr;
-  return run_locked(executor_, context, size_of(call.arguments), *state.step,
+  return run_locked(queue_, context, size_of(call.arguments), *state.step,
                     [this, &state] { protect(state); });
 }
 
@@ -201,7 +201,7 @@ StepEnd ClientGss::open(CallSeal& call, AuthStep& step) {
   end_number(state);
   serve_waiting();
   const std::size_t bytes = settings_.service == Service::kNone ? 0 : call.results.size();
-  return run_locked(executor_, *state.context, bytes, step, [this, &state] { check_reply(state); });
+  return run_locked(queue_, *state.context, bytes, step, [this, &state] { check_reply(state); });
 }
 
 // Runs on any thread.
@@ -252,7 +252,7 @@ StepEnd ClientGss::refused(CallSeal& call, AuthStep& step) {
   end_number(state);
   if (call.is_last) return StepEnd::kDone;
   if (!call.denied) {
-    return run_locked(executor_, *state.context, 0, step, [this, &state] { check_refusal(state); });
+    return run_locked(queue_, *state.context, 0, step, [this, &state] { check_refusal(state); });
   }
   if (is_of_context(*call.denied)) {
     if (used_ == state.context) drop_used();

@@ -18,6 +18,7 @@
 
 #include "gss/executor.h"
 #include "gss/sequence_numbers.h"
+#include "gss/step_turns.h"
 #include "rpcrdma/auth.h"
 #include "rpcrdma/gss.h"
 
@@ -74,6 +75,7 @@ class ClientGss final : public ClientAuth {
 
   Mechanism& mechanism_;
   Executor& executor_;
+  DirectQueue queue_{executor_};
   const Settings settings_;
   const std::function<Instant()> now_;
   std::list<Used> contexts_;  // the one in use, and those that calls still need

@@ -20,8 +20,8 @@ struct ClientGss::Used {
   Used(std::unique_ptr<Context> made, std::uint32_t window, std::uint32_t first)
       : context(std::move(made)), numbers(window, first) {}
 
-  std::mutex mutex;    // a thread holds it while it uses the context
-  StepTurns turns{1};  // of steps that the executor runs
+  std::mutex mutex;  // a thread holds it while it uses the context
+  StepTurns turns;   // of steps that the executor runs
   const std::unique_ptr<Context> context;
   // The client's thread only.
   std::vector<std::byte> handle{};

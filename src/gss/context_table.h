@@ -37,7 +37,7 @@ struct ServerContext {
   // Held while the next ones are used, however long that takes. Threads that must not wait use
   // try_lock().
   std::mutex mutex;
-  StepTurns turns{1};  // of steps that the executor runs
+  StepTurns turns;  // of steps that the executor runs
   const std::unique_ptr<Context> context;
   SequenceWindow window;
   std::optional<LocalUser> user;  // the caller; set before the context is complete

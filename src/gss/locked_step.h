@@ -6,7 +6,6 @@
 #include <mutex>
 #include <utility>
 
-#include "gss/executor.h"
 #include "gss/step_turns.h"
 #include "rpcrdma/auth.h"
 
@@ -15,10 +14,10 @@ namespace rpcrdma::gss {
 inline constexpr std::size_t kBytesAtOnce = 16U << 10U;  // protected on a connection's thread
 
 // Calls `run()` with the mutex of the context that `of` is held: at once if the mutex is free and
-// there are few bytes to protect, else on the executor, which then ends the step. The executor has
-// one of the context's steps at a time.
+// there are few bytes to protect, else as a step of the queue, which has one of the context's steps
+// at a time. That ends the step of authentication.
 template <class OfContext, class Run>
-StepEnd run_locked(Executor& executor, OfContext& of, std::size_t bytes, AuthStep& step, Run run) {
+StepEnd run_locked(StepQueue& queue, OfContext& of, std::size_t bytes, AuthStep& step, Run run) {
   if (bytes <= kBytesAtOnce) {
     const std::unique_lock lock(of.mutex, std::try_to_lock);
     if (lock) {
@@ -27,7 +26,7 @@ StepEnd run_locked(Executor& executor, OfContext& of, std::size_t bytes, AuthSte
     }
   }
   of.turns.submit(
-      executor,
+      queue,
       [&of, run = std::move(run)]() mutable {
         const std::lock_guard lock(of.mutex);
         run();

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "base/peer_host.h"
 #include "gss/locked_step.h"
 #include "gss/message.h"
 #include "gss/wrapping.h"
@@ -23,6 +24,11 @@ constexpr std::uint32_t kTokenSizeMax = 64U << 10U;  // bytes; tickets with much
 constexpr std::size_t kStatesKept = 256;
 constexpr std::size_t kBodyKept = 16U << 10U;  // bytes
 
+constexpr std::size_t kTokensAtATime = 2;
+
+constexpr std::string_view kTooManyTokens =
+    "too many tokens of its host wait for their turn; it makes contexts faster than this server "
+    "takes them";
 constexpr std::string_view kReplayed =
     "it sent a sequence number of RPCSEC_GSS again, or one that is too old";
 constexpr std::string_view kNoSeal = "the security mechanism cannot seal a reply";
@@ -58,6 +64,7 @@ struct ServerGss::State {
   Service service = Service::kNone;
   std::uint32_t sequence = 0;
   ContextTable::Use context;
+  HostQueue queue;  // of the steps that use the context
   // The mechanism's result for kInit and kContinueInit.
   Status status;
   std::vector<std::byte> token;
@@ -76,12 +83,19 @@ struct ServerGss::State {
 
 ServerGss::ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
                      std::function<std::uint64_t()> draw_handle, std::function<Instant()> now,
-                     Report report)
+                     Report report, const Pace& pace)
     : mechanism_(mechanism),
-      executor_(executor),
       report_(std::move(report)),
       window_(limits.window),
-      contexts_(limits, std::move(draw_handle), std::move(now)) {}
+      contexts_(limits, std::move(draw_handle), std::move(now)),
+      tokens_(executor, kTokensAtATime, pace.tokens_per_host),
+      bodies_(executor, pace.bodies) {}
+
+ServerGss::ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
+                     std::function<std::uint64_t()> draw_handle, std::function<Instant()> now,
+                     Report report)
+    : ServerGss(mechanism, executor, limits, std::move(draw_handle), std::move(now),
+                std::move(report), Pace{}) {}
 
 ServerGss::~ServerGss() = default;
 
@@ -117,7 +131,7 @@ std::size_t ServerGss::bytes_kept() const {
 
 StepEnd ServerGss::with_context(CallAcceptance& call, AuthStep& step, std::size_t bytes, Step run) {
   State& state = state_of(call);
-  return run_locked(executor_, *state.context, bytes, step,
+  return run_locked(state.queue, *state.context, bytes, step,
                     [this, &call, &state, run] { (this->*run)(call, state); });
 }
 
@@ -126,6 +140,7 @@ StepEnd ServerGss::with_context(CallAcceptance& call, AuthStep& step, std::size_
 StepEnd ServerGss::accept(CallAcceptance& call, AuthStep& step) {
   call.state = take_state().release();
   State& state = state_of(call);
+  state.queue.set(bodies_, call.peer);
   const auto deny = [&call](AuthStatus why) {
     call.status = why;
     return StepEnd::kDone;
@@ -197,9 +212,16 @@ StepEnd ServerGss::unwrap(CallAcceptance& call, AuthStep& step) {
   if (!is_control(state.control)) {
     return with_context(call, step, call.arguments->size(), &ServerGss::unwrap_arguments);
   }
-  tokens_.submit(
-      executor_, [this, &call, &state] { take_token(call, state); }, [&step] { step.finish(); });
-  return StepEnd::kPending;
+  const bool is_taken = tokens_.submit(host_of_peer(call.peer), [this, &call, &state, &step] {
+    take_token(call, state);
+    tokens_.end();
+    step.finish();
+  });
+  if (is_taken) return StepEnd::kPending;
+  call.arguments = MutableBytes{};
+  state.status = {Status::kFailure, 0, std::string(kTooManyTokens)};
+  if (report_) report_(state.status.text);
+  return StepEnd::kDone;
 }
 
 void ServerGss::take_token(CallAcceptance& call, State& state) {

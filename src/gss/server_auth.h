@@ -1,8 +1,9 @@
 // RPCSEC_GSS of a server (RFC 2203): makes and ends contexts, checks headers, unwraps arguments and
 // wraps results.
 //
-// Tokens, and bodies of many bytes, are handled on the executor. One thread at a time uses a
-// context; a connection's thread does not wait for it, but leaves the step to the executor.
+// Tokens, and bodies of many bytes, are handled on the executor, where hosts take turns. One thread
+// at a time uses a context; a connection's thread does not wait for it, but leaves the step to the
+// executor.
 #ifndef RPCRDMA_GSS_SERVER_AUTH_H_
 #define RPCRDMA_GSS_SERVER_AUTH_H_
 
@@ -14,8 +15,7 @@
 #include <vector>
 
 #include "gss/context_table.h"
-#include "gss/executor.h"
-#include "gss/step_turns.h"
+#include "gss/host_turns.h"
 #include "rpcrdma/auth.h"
 #include "rpcrdma/gss.h"
 
@@ -25,7 +25,18 @@ class ServerGss final : public ServerAuth {
  public:
   using Report = std::function<void(std::string_view why)>;
 
+  // How much of it goes on at a time.
+  struct Pace {
+    std::size_t bodies = 4;  // that the executor protects, of different contexts
+    // Tokens of a host that wait for their turn. A machine makes contexts for all of its users at
+    // once when a server was started again.
+    std::size_t tokens_per_host = 1024;
+  };
+
   // `mechanism` and `executor` must outlive it.
+  ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
+            std::function<std::uint64_t()> draw_handle, std::function<Instant()> now, Report report,
+            const Pace& pace);
   ServerGss(Mechanism& mechanism, Executor& executor, const ContextTable::Limits& limits,
             std::function<std::uint64_t()> draw_handle, std::function<Instant()> now,
             Report report = {});
@@ -57,12 +68,11 @@ class ServerGss final : public ServerAuth {
   void seal_reply(CallAcceptance& call, State& state);
 
   Mechanism& mechanism_;
-  Executor& executor_;
   const Report report_;  // perhaps empty
   const std::uint32_t window_;
   ContextTable contexts_;
   // Tokens may wait for a directory of users; half of the library's threads are for what does not.
-  StepTurns tokens_{2};
+  HostTurns tokens_, bodies_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<State>> free_;  // guarded by mutex_; reused by later calls
 };

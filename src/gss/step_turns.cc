@@ -4,41 +4,36 @@
 
 namespace rpcrdma::gss {
 
-void StepTurns::submit(Executor& executor, Executor::Work run, Executor::Work finish) {
+void StepTurns::submit(StepQueue& queue, Executor::Work run, Executor::Work finish) {
   {
     const std::lock_guard lock(mutex_);
-    steps_.push_back({std::move(run), std::move(finish)});
-    if (under_way_ == at_a_time_) return;
-    ++under_way_;
-    ++given_;
+    steps_.push_back({std::move(run), std::move(finish), &queue});
+    if (is_under_way_) return;
+    is_under_way_ = true;
   }
-  give(executor);
+  give(queue);
 }
 
-void StepTurns::give(Executor& executor) {
-  executor.submit([this, &executor] { run_first(executor); });
+void StepTurns::give(StepQueue& queue) {
+  queue.submit([this] { run_first(); });
 }
 
-void StepTurns::run_first(Executor& executor) {
+void StepTurns::run_first() {
   Step step;
   {
     const std::lock_guard lock(mutex_);
     step = std::move(steps_.front());
     steps_.pop_front();
-    --given_;
   }
   step.run();
-  bool goes_on = false;
+  StepQueue* next = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    goes_on = steps_.size() > given_;
-    if (goes_on) {
-      ++given_;
-    } else {
-      --under_way_;
-    }
+    is_under_way_ = !steps_.empty();
+    if (is_under_way_) next = steps_.front().queue;
   }
-  if (goes_on) give(executor);
+  if (next != nullptr) give(*next);
+  step.queue->end();
   step.finish();
 }
 

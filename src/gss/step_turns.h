@@ -1,41 +1,62 @@
-// Gives few of many steps to an executor at a time.
+// Gives the steps that use one context to an executor one at a time.
 #ifndef RPCRDMA_GSS_STEP_TURNS_H_
 #define RPCRDMA_GSS_STEP_TURNS_H_
 
-#include <cstddef>
 #include <deque>
 #include <mutex>
+#include <utility>
 
 #include "rpcrdma/gss.h"
 
 namespace rpcrdma::gss {
 
-// Steps that use one context run one after the other, and those that make contexts may wait for a
-// directory of users. If the executor had all of them, its threads would wait for each other, and
-// nobody else's step would run. May be used from any thread.
+// Where a step waits for an executor.
+class StepQueue {
+ public:
+  virtual void submit(Executor::Work work) = 0;
+  // The step has run. Called once for each submit(), on any thread, before anything that may
+  // destroy the queue.
+  virtual void end() = 0;
+
+ protected:
+  ~StepQueue() = default;
+};
+
+// Has an executor, which outlives this, run all that comes.
+class DirectQueue final : public StepQueue {
+ public:
+  explicit DirectQueue(Executor& executor) noexcept : executor_(executor) {}
+  void submit(Executor::Work work) override { executor_.submit(std::move(work)); }
+  void end() override {}
+
+ private:
+  Executor& executor_;
+};
+
+// If the executor had all steps of a context, its threads would wait for each other, and nobody
+// else's step would run. May be used from any thread.
 class StepTurns {
  public:
-  // The executor has `at_a_time` of them at most; the others wait, in their order.
-  explicit StepTurns(std::size_t at_a_time) noexcept : at_a_time_(at_a_time) {}
+  StepTurns() = default;
   StepTurns(const StepTurns&) = delete;
   StepTurns& operator=(const StepTurns&) = delete;
 
-  // Has the executor call `run`, and then `finish`, which may destroy this.
-  void submit(Executor& executor, Executor::Work run, Executor::Work finish);
+  // Submits to the queue, when the steps before it have run, a call of `run`, and then of `finish`,
+  // which may destroy this and the queue. Until then the queue must exist.
+  void submit(StepQueue& queue, Executor::Work run, Executor::Work finish);
 
  private:
   struct Step {
     Executor::Work run, finish;
+    StepQueue* queue = nullptr;
   };
-  void give(Executor& executor);
-  void run_first(Executor& executor);
+  void give(StepQueue& queue);
+  void run_first();
 
-  const std::size_t at_a_time_;
   std::mutex mutex_;
   // Guarded by mutex_.
   std::deque<Step> steps_;     // that have not begun
-  std::size_t given_ = 0;      // of them, the executor has so many
-  std::size_t under_way_ = 0;  // these, and those that have begun
+  bool is_under_way_ = false;  // a step runs, or the first one is in its queue
 };
 
 }  // namespace rpcrdma::gss

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "gss/executor.h"
 #include "gss/locked_step.h"
 
 namespace rpcrdma::gss {
@@ -30,48 +31,51 @@ struct Ended final : AuthStep {
   bool is_ended = false;
 };
 
-TEST(StepTurns, GiveTheExecutorSoManyAtATimeInTheirOrder) {
+TEST(StepTurns, GiveTheExecutorOneStepAtATimeInTheirOrder) {
   Held executor;
-  StepTurns turns(2);
+  DirectQueue queue(executor);
+  StepTurns turns;
   std::string notes;
-  for (const char name : {'a', 'b', 'c', 'd'}) {
+  for (const char name : {'a', 'b', 'c'}) {
     turns.submit(
-        executor, [&notes, name] { notes += name; }, [&notes] { notes += '.'; });
+        queue, [&notes, name] { notes += name; }, [&notes] { notes += '.'; });
   }
-  EXPECT_EQ(executor.works.size(), 2U);
+  EXPECT_EQ(executor.works.size(), 1U);
   executor.run_first();
   EXPECT_EQ(notes, "a.");
-  EXPECT_EQ(executor.works.size(), 2U);
+  EXPECT_EQ(executor.works.size(), 1U);
   while (!executor.works.empty()) executor.run_first();
-  EXPECT_EQ(notes, "a.b.c.d.");
+  EXPECT_EQ(notes, "a.b.c.");
   turns.submit(
-      executor, [&notes] { notes += 'e'; }, [] {});
-  EXPECT_EQ(executor.works.size(), 1U) << "there is room again";
+      queue, [&notes] { notes += 'd'; }, [] {});
+  EXPECT_EQ(executor.works.size(), 1U);
 }
 
 // The end of a call may be the end of its context.
 TEST(StepTurns, MayBeDestroyedByTheEndOfTheLastStep) {
   Held executor;
-  auto turns = std::make_unique<StepTurns>(1);
+  DirectQueue queue(executor);
+  auto turns = std::make_unique<StepTurns>();
   turns->submit(
-      executor, [] {}, [&turns] { turns.reset(); });
+      queue, [] {}, [&turns] { turns.reset(); });
   executor.run_first();
   EXPECT_EQ(turns, nullptr);
 }
 
 struct ContextForTest {
   std::mutex mutex;
-  StepTurns turns{1};
+  StepTurns turns;
 };
 
 TEST(LockedStep, ContextHasOneStepWithTheExecutorHoweverManyBytesItsCallsHave) {
   Held executor;
+  DirectQueue queue(executor);
   ContextForTest one, other;
   std::vector<Ended> ends(5);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(run_locked(executor, one, kBytesAtOnce + 1, ends[i], [] {}), StepEnd::kPending);
+    EXPECT_EQ(run_locked(queue, one, kBytesAtOnce + 1, ends[i], [] {}), StepEnd::kPending);
   }
-  EXPECT_EQ(run_locked(executor, other, kBytesAtOnce + 1, ends[4], [] {}), StepEnd::kPending);
+  EXPECT_EQ(run_locked(queue, other, kBytesAtOnce + 1, ends[4], [] {}), StepEnd::kPending);
   EXPECT_EQ(executor.works.size(), 2U) << "nobody else's step waits behind four of one context";
   executor.run_first();
   EXPECT_TRUE(ends[0].is_ended);
@@ -83,11 +87,11 @@ TEST(LockedStep, ContextHasOneStepWithTheExecutorHoweverManyBytesItsCallsHave) {
 
 TEST(LockedStep, FewBytesAreForTheThreadOfTheConnectionUnlessTheContextIsInUse) {
   Held executor;
+  DirectQueue queue(executor);
   ContextForTest context;
   Ended end;
   bool has_run = false;
-  EXPECT_EQ(run_locked(executor, context, kBytesAtOnce, end, [&] { has_run = true; }),
-            StepEnd::kDone);
+  EXPECT_EQ(run_locked(queue, context, kBytesAtOnce, end, [&] { has_run = true; }), StepEnd::kDone);
   EXPECT_TRUE(has_run);
   EXPECT_FALSE(end.is_ended);
 }

@@ -106,7 +106,8 @@ Expected<std::unique_ptr<ServerSecurity>, Error> ServerSecurity::make(
   }
   made->auth_ = std::make_unique<gss::ServerGss>(
       *mechanism, *executor, gss::ContextTable::Limits{.contexts_max = security.contexts_max},
-      draw_handle, std::move(now), security.report);
+      draw_handle, std::move(now), security.report,
+      gss::ServerGss::Pace{.bodies = security.threads});
   return made;
 }
 
