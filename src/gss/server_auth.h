@@ -63,6 +63,7 @@ class ServerGss final : public ServerAuth {
   AuthStatus judge_control(CallAcceptance& call, State& state, Bytes handle);
   void judge_header(CallAcceptance& call, State& state);
   void take_token(CallAcceptance& call, State& state);
+  Status prove(State& state);
   void unwrap_arguments(CallAcceptance& call, State& state);
   void seal_control(CallAcceptance& call, State& state);
   void seal_reply(CallAcceptance& call, State& state);

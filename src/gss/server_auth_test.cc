@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <deque>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "gss/executor.h"
 #include "gss/message.h"
 #include "support/fake_mechanism.h"
 
@@ -182,6 +187,132 @@ TEST_F(ServerGssTest, TokensOfAHostBeyondItsShareAreRefusedAndThoseOfOthersAreTa
   const auto later = begin_init("10.0.0.1:999");
   run_all();
   EXPECT_EQ(later->seal().major, Status::kComplete);
+}
+
+// --- A context in the making -------------------------------------------------------------------
+
+// Waits in the step that takes its second token until the test lets it go on.
+class Slow final : public Mechanism {
+ public:
+  Expected<std::unique_ptr<Context>, Status> initiate(std::string_view service) override {
+    return inner_.initiate(service);
+  }
+  Expected<std::unique_ptr<Context>, Status> accept() override {
+    return std::unique_ptr<Context>(new Acceptor(*this, std::move(*inner_.accept())));
+  }
+
+  std::promise<void> has_begun, may_go_on;
+
+ private:
+  class Acceptor final : public Context {
+   public:
+    Acceptor(Slow& all, std::unique_ptr<Context> inner) : all_(all), inner_(std::move(inner)) {}
+    Status step(Bytes token, Octets& answer) override {
+      if (++steps_ == 2) {
+        all_.has_begun.set_value();
+        all_.may_go_on.get_future().wait();
+      }
+      return inner_->step(token, answer);
+    }
+    std::optional<std::chrono::seconds> lifetime() const override { return inner_->lifetime(); }
+    Status checksum(std::span<const Bytes> pieces, Octets& checksum) override {
+      return inner_->checksum(pieces, checksum);
+    }
+    bool is_checksum_of(std::span<const Bytes> pieces, Bytes checksum) override {
+      return inner_->is_checksum_of(pieces, checksum);
+    }
+    std::size_t wrap_header_size() const override { return inner_->wrap_header_size(); }
+    std::size_t wrap_trailer_size() const override { return inner_->wrap_trailer_size(); }
+    Status wrap(MutableBytes whole) override { return inner_->wrap(whole); }
+    std::optional<MutableBytes> unwrap(MutableBytes token) override {
+      return inner_->unwrap(token);
+    }
+    std::string_view principal() const override { return inner_->principal(); }
+    std::string local_user() override { return inner_->local_user(); }
+
+   private:
+    Slow& all_;
+    const std::unique_ptr<Context> inner_;
+    int steps_ = 0;
+  };
+
+  FakeMechanism inner_{test::FakeSettings{.exchanges = 2}};
+};
+
+// The token of a call whose program does not exist is not looked at, and the answer is made on the
+// connection's thread.
+TEST(ServerGssInTheMaking, AnswerToACallWhoseTokenIsNotTakenDoesNotWaitForTheOneThatIs) {
+  Slow mechanism;
+  Workers workers(1);
+  ServerGss auth(mechanism, workers, {}, test::counted_handles(1), [] { return Instant{}; });
+  const auto initiating = std::move(*mechanism.initiate("test@server"));
+  Octets token;
+  ASSERT_FALSE(initiating->step({}, token).is_error());
+  struct Waited final : AuthStep {
+    void finish() override { ended.set_value(); }
+    std::promise<void> ended;
+  };
+  const auto control = [](Control which) {
+    return CredentialBody{.control = static_cast<std::uint32_t>(which), .service = 1};
+  };
+  Incoming first(auth, "10.0.0.1:1000", control(Control::kInit));
+  ASSERT_EQ(first.accept(), StepEnd::kDone);
+  Octets arguments = opaque(token);
+  first.acceptance.arguments = MutableBytes(arguments);
+  Waited begun;
+  ASSERT_EQ(auth.unwrap(first.acceptance, begun), StepEnd::kPending);
+  begun.ended.get_future().wait();
+  const InitResults answer = first.seal();
+  ASSERT_EQ(answer.major, Status::kContinueNeeded);
+  ASSERT_FALSE(initiating->step(answer.token, token).is_error());
+
+  CredentialBody said = control(Control::kContinueInit);
+  said.handle = answer.handle;
+  Incoming second(auth, "10.0.0.1:1000", said), third(auth, "10.0.0.1:1000", said);
+  ASSERT_EQ(second.accept(), StepEnd::kDone);
+  Octets more = opaque(token);
+  second.acceptance.arguments = MutableBytes(more);
+  Waited taken;
+  ASSERT_EQ(auth.unwrap(second.acceptance, taken), StepEnd::kPending);
+  mechanism.has_begun.get_future().wait();
+  ASSERT_EQ(third.accept(), StepEnd::kDone);
+  ASSERT_EQ(third.acceptance.status, AuthStatus::kOk);
+  auto sealed = std::async(std::launch::async, [&third] { return third.seal(); });
+  const bool is_sealed = sealed.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  EXPECT_TRUE(is_sealed) << "it waits for the step that the executor runs";
+  mechanism.may_go_on.set_value();
+  EXPECT_TRUE(sealed.get().handle.empty());
+  EXPECT_EQ(third.acceptance.reply_verifier.flavor, AuthFlavor::kNone);
+  taken.ended.get_future().wait();
+  EXPECT_EQ(second.seal().major, Status::kComplete);
+  EXPECT_EQ(second.acceptance.reply_verifier.flavor, AuthFlavor::kRpcsecGss);
+}
+
+// A client could not tell such a server from another one.
+TEST(ServerGssInTheMaking, ContextThatMakesNoChecksumIsRefused) {
+  FakeMechanism mechanism({.exchanges = 2});
+  test::AtOnce executor;
+  ServerGss auth(mechanism, executor, {}, test::counted_handles(1), [] { return Instant{}; });
+  const auto initiating = std::move(*mechanism.initiate("test@server"));
+  Octets token;
+  ASSERT_FALSE(initiating->step({}, token).is_error());
+  CredentialBody said{.control = static_cast<std::uint32_t>(Control::kInit), .service = 1};
+  Incoming first(auth, "10.0.0.1:1000", said);
+  ASSERT_EQ(first.accept(), StepEnd::kDone);
+  (void)first.unwrap(opaque(token));
+  const InitResults answer = first.seal();
+  ASSERT_FALSE(initiating->step(answer.token, token).is_error());
+  mechanism.last_accepted.load()->fails = true;
+  said.control = static_cast<std::uint32_t>(Control::kContinueInit);
+  said.handle = answer.handle;
+  Incoming second(auth, "10.0.0.1:1000", said);
+  ASSERT_EQ(second.accept(), StepEnd::kDone);
+  (void)second.unwrap(opaque(token));
+  const InitResults refusal = second.seal();
+  EXPECT_EQ(refusal.major, Status::kFailure);
+  EXPECT_TRUE(refusal.handle.empty());
+  EXPECT_EQ(second.acceptance.reply_verifier.flavor, AuthFlavor::kNone);
+  EXPECT_EQ(auth.contexts().size(), 0U);
 }
 
 }  // namespace
