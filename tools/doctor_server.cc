@@ -1,5 +1,6 @@
 // Steps of `rpcrdma doctor --server`: settings, ports and neighbours of a server on this machine.
 #include <fmt/format.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <spawn.h>
@@ -13,6 +14,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -23,6 +25,7 @@
 #include "rpcbind/daemon.h"
 #include "tools/doctor.h"
 #include "tools/serve_nfs.h"
+#include "tools/serve_options.h"
 
 namespace rpcrdma::tools::doctor {
 namespace {
@@ -95,19 +98,64 @@ std::optional<std::uint16_t> number_in(const std::vector<std::string>& lines,
   return found == lines.end() ? std::nullopt : number_at_end(*found);
 }
 
+// Returns the text between two others in the first line that has both; empty: no line has.
+std::string text_between(const std::vector<std::string>& lines, std::string_view before,
+                         std::string_view behind) {
+  for (const std::string& each : lines) {
+    const std::size_t end = each.rfind(behind);
+    if (!each.starts_with(before) || end == std::string::npos || end < before.size()) continue;
+    return each.substr(before.size(), end - before.size());
+  }
+  return {};
+}
+
+// Where a server would listen, or listens.
+struct ServedPort {
+  std::string host;  // as the settings have it, but for brackets
+  std::uint16_t port;
+};
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+// Returns the addresses of the host, of which a server takes the first; null: it has none.
+Addresses addresses_of(const ServedPort& served) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  const std::string port = std::to_string(served.port);
+  if (::getaddrinfo(served.host.c_str(), port.c_str(), &hints, &found) != 0) found = nullptr;
+  return {found, &::freeaddrinfo};
+}
+
 // Tries to listen for a moment. Returns 0 or an errno.
-int try_port(std::uint16_t port) {
-  const files::File socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+int try_port(const ServedPort& served) {
+  const Addresses addresses = addresses_of(served);
+  if (!addresses) return EADDRNOTAVAIL;
+  const files::File socket(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_port = htons(port);
-  if (::bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&any), sizeof any) != 0 ||
+  if (::bind(socket.descriptor(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
       ::listen(socket.descriptor(), 1) != 0) {
     return errno;
   }
   return 0;
+}
+
+// Returns where a server that listens there is asked, "ADDR:PORT": all addresses of a family have
+// its loopback among them.
+std::string asked_at(const ServedPort& served) {
+  std::string host = served.host;
+  if (const Addresses addresses = addresses_of(served)) {
+    std::array<char, NI_MAXHOST> text{};
+    if (::getnameinfo(addresses->ai_addr, addresses->ai_addrlen, text.data(), text.size(), nullptr,
+                      0, NI_NUMERICHOST) == 0) {
+      host = text.data();
+    }
+  }
+  if (host == "0.0.0.0") host = kLoopback;
+  if (host == "::") host = "::1";
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return fmt::format("{}:{}", host, served.port);
 }
 
 // Returns whether the kernel's server of NFS listens for RDMA at the port, which is no socket.
@@ -116,34 +164,35 @@ bool has_nfsd(const Walk& walk, std::uint16_t port) {
   return std::ranges::count(lines, fmt::format("rdma {}", port)) > 0;
 }
 
-// Returns whether a server of RPC answers at a port of this machine: perhaps the one to be served.
-bool answers(const Walk& walk, const char* scheme, std::uint16_t port) {
+// Returns whether a server of RPC answers there: perhaps the one to be served.
+bool answers(const Walk& walk, const char* scheme, const ServedPort& served) {
   ClientOptions options = walk.options;
   options.auth = std::monostate();
   options.provider.name = "siwarp";
   options.provider.setup_timeout_client = std::chrono::milliseconds(1'000);
   options.call_timeout = std::chrono::seconds(1);
-  auto client = Client::connect(fmt::format("{}://127.0.0.1:{}", scheme, port), options);
+  auto client = Client::connect(fmt::format("{}://{}", scheme, asked_at(served)), options);
   if (!client) return false;
   const auto called = call_null(*client, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3);
   return called || called.error().code == Errc::kNotAvailable;
 }
 
 // Returns what is wrong with a port; empty: nothing. Adds what was seen to the text.
-std::string look_at_port(const Walk& walk, std::uint16_t port, const char* scheme,
+std::string look_at_port(const Walk& walk, const ServedPort& served, const char* scheme,
                          std::string& text) {
-  if (port == 0) {
+  if (served.port == 0) {
     text += fmt::format("{}a free one for {}", text.empty() ? "" : ", ", scheme);
     return {};
   }
-  const int error = try_port(port);
-  const bool is_served = error == EADDRINUSE && answers(walk, scheme, port);
+  const int error = try_port(served);
+  const bool is_served = error == EADDRINUSE && answers(walk, scheme, served);
   if (error == 0 || is_served) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", port,
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", served.port,
                         is_served ? "answers RPC already" : "is free");
     return {};
   }
-  return fmt::format("port {} cannot be listened on: {}", port, std::strerror(error));
+  return fmt::format("port {} of {} cannot be listened on: {}", served.port, served.host,
+                     std::strerror(error));
 }
 
 }  // namespace
@@ -170,9 +219,13 @@ Finding check_settings(Walk& walk) {
 }
 
 Finding check_listening(Walk& walk) {
+  constexpr std::string_view kListening = "It would listen on ";
   const auto& lines = walk.serve_settings;
-  const std::uint16_t port = number_in(lines, "It would listen on ").value_or(kDefaultPort);
+  const std::uint16_t port = number_in(lines, kListening).value_or(kDefaultPort);
   const auto told = number_in(lines, "  --nfs-tcp-port");
+  std::string host = text_between(lines, kListening, " port ");
+  if (host.empty()) host = kLoopback;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   std::string text;
   if (has_nfsd(walk, port)) {
     if (lines.empty()) return Finding::ok(fmt::format("nfsd serves RDMA at port {}", port));
@@ -180,12 +233,12 @@ Finding check_listening(Walk& walk) {
         fmt::format("the kernel's nfsd listens for RDMA at port {}, which the settings want", port),
         fmt::format("systemctl stop nfs-server, or take another port (--port {})", port + 1));
   }
-  std::string problem = look_at_port(walk, port, "rdma", text);
+  std::string problem = look_at_port(walk, {host, port}, "rdma", text);
   const std::string remedy =
       "`ss -ltnp` names the program that has it: end that one, or take another port (--port, "
-      "--nfs-tcp-port); ports below 1024 take root";
+      "--nfs-tcp-port), or an address of this machine (--listen); ports below 1024 take root";
   if (!problem.empty()) return Finding::failed(problem, remedy);
-  problem = look_at_port(walk, told.value_or(kNfsTcpPort), "tcp", text);
+  problem = look_at_port(walk, {host, told.value_or(kNfsTcpPort)}, "tcp", text);
   if (problem.empty()) return Finding::ok(text);
   if (told) return Finding::failed(problem, remedy);
   return Finding::warning(problem, "without that port Linux asks elsewhere for MOUNT; " + remedy);

@@ -607,10 +607,26 @@ class ExportingSideSteps(DoctorFixture):
         with socket.create_server(("", 0)) as taken:
             port = taken.getsockname()[1]
             file = self.settings(nfs=[f"{self.served}:ro"], port=port, nfs_tcp_port=0)
-            self.fails("ports", f"port {port} cannot be listened on: Address already in use", "ss -ltnp", "--server",
-                       "--config", file)
+            self.fails("ports", f"port {port} of 127.0.0.1 cannot be listened on: Address already in use", "ss -ltnp",
+                       "--server", "--config", file)
             file = self.settings(nfs=[f"{self.served}:ro"], port=0, nfs_tcp_port=port)
-            self.fails("ports", f"port {port} cannot be listened on", "--nfs-tcp-port", "--server", "--config", file)
+            self.fails("ports", f"port {port} of 127.0.0.1 cannot be listened on", "--nfs-tcp-port", "--server", "--config",
+                       file)
+
+    def test_listener_at_another_address_takes_no_port(self):
+        for listen in ("127.0.0.2", "::1"):
+            with self.subTest(listen), socket.create_server(("127.0.0.3", 0)) as other:
+                port = other.getsockname()[1]
+                file = self.settings(nfs=[f"{self.served}:ro"], listen=listen, port=port, nfs_tcp_port=0)
+                self.is_fine("ports", f"{port} is free, a free one for tcp", "--server", "--config", file)
+                file = self.settings(nfs=[f"{self.served}:ro"], listen=listen, port=0, nfs_tcp_port=port)
+                self.is_fine("ports", f"a free one for rdma, {port} is free", "--server", "--config", file)
+                with socket.create_server((listen, port), family=socket.AF_INET6 if ":" in listen else socket.AF_INET):
+                    self.fails("ports", f"port {port} of {listen} cannot be listened on: Address already in use",
+                               "--nfs-tcp-port", "--server", "--config", file)
+        file = self.settings(nfs=[f"{self.served}:ro"], listen="192.0.2.77", port=20049, nfs_tcp_port=0)
+        self.fails("ports", "port 20049 of 192.0.2.77 cannot be listened on: Cannot assign requested address", "--listen",
+                   "--server", "--config", file)
 
     def test_port_that_the_kernels_server_has_for_rdma(self):
         self.plant("proc/fs/nfsd/portlist", "rdma 20049\ntcp 2049\n")
@@ -624,6 +640,21 @@ class ExportingSideSteps(DoctorFixture):
         result = self.doctor("--server", "--config", file)
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertIn(f"{server.port} answers RPC already", self.line(result, "ports")[1])
+
+    def test_ports_of_the_server_itself_are_all_right_at_any_address(self):
+        for listen in ("127.0.0.2", "0.0.0.0", "::1", "::"):
+            values = {"nfs": [f"{self.served}:ro"], "listen": listen, "provider": "siwarp", "handle-key": str(self.root / "key")}
+            with self.subTest(listen), subprocess.Popen(
+                    [COMMAND, "serve", "--config", self.settings(port=0, nfs_tcp_port=0, **values)], text=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+                try:
+                    line = server.stdout.readline()
+                    ports = {scheme: int(port) for scheme, port in re.findall(r" (\w+(?:\+\w+)?)://\S+?:(\d+)(?=[ /\n])", line)}
+                    file = self.settings(port=ports["nfs+rdma"], nfs_tcp_port=ports["nfs+tcp"], **values)
+                    self.is_fine("ports", f"{ports['nfs+rdma']} answers RPC already, {ports['nfs+tcp']} answers RPC already",
+                                 "--server", "--config", file)
+                finally:
+                    server.kill()
 
     def test_no_rpcbind_is_a_warning(self):
         file = self.settings(nfs=[f"{self.served}:ro"], port=0, nfs_tcp_port=0)
