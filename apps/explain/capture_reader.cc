@@ -199,7 +199,7 @@ bool CaptureReader::next_pcap(Packet& packet) {
 bool CaptureReader::next_pcapng(Packet& packet) {
   constexpr std::size_t kFrame = 12;  // type and length in front, length behind
   for (;;) {
-    if (!want(8)) return begin_ == end_ ? false : cut("a block is incomplete");
+    if (!want(8)) return begin_ == end_ ? end_of_pcapng() : cut("a block is incomplete");
     const std::uint32_t type = native32(ahead(8), 0);
     if (type == kSection) {
       if (!want(kFrame)) return cut("a section header is incomplete");
@@ -215,7 +215,7 @@ bool CaptureReader::next_pcapng(Packet& packet) {
     const bool is_packet = kind == kOldPacket || kind == kSimplePacket || kind == kEnhancedPacket;
     const bool is_used = type == kSection || kind == kInterfaceBlock || is_packet;
     if (!is_used || size > kBufferSize) {
-      if (is_packet) ++packets_;  // as other tools count, who read it
+      if (is_packet) ++packets_, ++left_out_;  // as other tools count, who read it
       if (!skip(size)) return cut("a block is incomplete");
       continue;
     }
@@ -223,10 +223,23 @@ bool CaptureReader::next_pcapng(Packet& packet) {
     const Bytes block = take(size).subspan(8, size - kFrame);
     if (type == kSection) interfaces_.clear();
     if (kind == kInterfaceBlock) add_interface(block);
+    if (!is_packet) continue;
     const bool is_old = kind == kOldPacket;
-    if ((is_old || kind == kEnhancedPacket) && take_enhanced(block, is_old, packet)) return true;
-    if (kind == kSimplePacket && take_simple(block, packet)) return true;
+    if (kind == kSimplePacket ? take_simple(block, packet) : take_enhanced(block, is_old, packet)) {
+      return true;
+    }
+    ++left_out_;
   }
+}
+
+bool CaptureReader::end_of_pcapng() {
+  if (left_out_ != 0 && problem_.empty()) {
+    problem_ =
+        fmt::format("{}: {} left out: {} damaged, or longer than 1 MiB", name_,
+                    left_out_ == 1 ? "1 packet was" : fmt::format("{} packets were", left_out_),
+                    left_out_ == 1 ? "its block is" : "their blocks are");
+  }
+  return false;
 }
 
 void CaptureReader::add_interface(Bytes block) {

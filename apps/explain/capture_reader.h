@@ -57,6 +57,7 @@ class CaptureReader {
   std::uint32_t word(rpcrdma::Bytes bytes, std::size_t at) const noexcept;
   std::uint16_t half(rpcrdma::Bytes bytes, std::size_t at) const noexcept;
   bool cut(const std::string& what);
+  bool end_of_pcapng();
   bool waits_in_vain();
   std::string why_not() const;
 
@@ -67,6 +68,7 @@ class CaptureReader {
   std::size_t begin_ = 0, end_ = 0;
   bool is_at_end_ = false, is_stopped_ = false;
   std::uint64_t bytes_read_ = 0, packets_ = 0;
+  std::uint64_t left_out_ = 0;  // packets behind which the file could be read on
   Format format_ = Format::kUnknown;
   bool is_swapped_ = false, is_nanoseconds_ = false;
   std::uint32_t link_ = 1;

@@ -54,10 +54,14 @@ class CheckView : public ShownView {
       return a->first.where.packet < b->first.where.packet;
     });
     for (const Group* each : sorted) print_line(is_json_ ? json(*each) : text(*each));
-    if (is_json_) return;
+    if (is_json_) {
+      if (left_out_ != 0 || !problem().empty()) print_line(json_of_what_is_missing());
+      return;
+    }
     if (left_out_ != 0) print_line(fmt::format("{} more findings are left out", left_out_));
-    print_line(fmt::format("{} packets, {} connections: {} rules broken or noted, {} violations",
-                           counts.packets, connections_, groups_.size(), errors_));
+    print_line(fmt::format("{} packets, {} connections: {} rules broken or noted, {} violations{}",
+                           counts.packets, connections_, groups_.size(), errors_,
+                           problem().empty() ? "" : "; the capture was not read whole"));
   }
 
   std::uint64_t errors() const noexcept override { return errors_; }
@@ -82,6 +86,10 @@ class CheckView : public ShownView {
     if (finding.xid) line += fmt::format(" (XID {:08x})", *finding.xid);
     if (group.count > 1) line += fmt::format(" ({} times)", group.count);
     return line;
+  }
+
+  std::string json_of_what_is_missing() const {
+    return JsonObject().boolean("whole", problem().empty()).number("left_out", left_out_).str();
   }
 
   static std::string json(const Group& group) {

@@ -57,12 +57,13 @@ Result explain_live(const Settings& settings, bool keeps_bodies) {
   live.finish();
   rpcrdma::explain::Decoder::Counts counts;
   counts.packets = live.records();
-  view->finish(counts);
   outcome.problem = reader.problem();
   if (outcome.problem.empty() && live.lost() != 0) {
     outcome.problem = "the server left out " + std::to_string(live.lost()) +
                       " records, for which this command was too slow";
   }
+  view->set_problem(outcome.problem);
+  view->finish(counts);
   outcome.errors = view->errors();
   return outcome;
 }
@@ -103,12 +104,13 @@ Result explain(const Settings& settings) {
     if (is_live && !reader.has_buffered()) show_lines();
   }
   decoder.finish();
-  view->finish(decoder.counts());
   outcome.problem = reader.problem();
   if (reader.was_stopped() && !is_live) {
     outcome.problem = fmt::format("{} was read up to packet {}: interrupted", settings.file,
                                   decoder.counts().packets);
   }
+  view->set_problem(outcome.problem);
+  view->finish(decoder.counts());
   outcome.errors = view->errors();
   return outcome;
 }

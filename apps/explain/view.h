@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "explain/decoder.h"
 #include "explain/explain.h"
@@ -15,6 +17,8 @@ class ShownView : public rpcrdma::explain::Sink {
  public:
   // `start`: the time of the first packet.
   virtual void begin(std::int64_t start) { start_ = start; }
+  // Says why a part of the capture was not read; empty: all of it was. Comes before finish().
+  void set_problem(std::string problem) { problem_ = std::move(problem); }
   // All facts were reported.
   virtual void finish(const rpcrdma::explain::Decoder::Counts& counts) = 0;
   // Violations of severity error.
@@ -22,8 +26,10 @@ class ShownView : public rpcrdma::explain::Sink {
 
  protected:
   std::int64_t start() const noexcept { return start_; }
+  const std::string& problem() const noexcept { return problem_; }
 
  private:
+  std::string problem_;
   std::int64_t start_ = 0;
 };
 

@@ -85,6 +85,16 @@ class ExplainTest(unittest.TestCase):
             rest, errors = live.stdout.read(), live.stderr.read()
             self.assertEqual((live.wait(timeout=command_fixture.BOUND_S), errors), (0, b""))
         self.assertRegex(rest.splitlines()[-1], rb"^#\d+ .* calls, \d+ answered")
+        with subprocess.Popen([command_fixture.COMMAND, "explain", "check", "-"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as live:
+            live.stdin.write(data[:-20])
+            live.stdin.flush()
+            command_fixture.wait_until(
+                lambda: struct.unpack("i", fcntl.ioctl(live.stdin, termios.FIONREAD, bytes(4)))[0] == 0)
+            live.send_signal(signal.SIGINT)
+            last = live.stdout.read().splitlines()[-1]
+            self.assertEqual((live.wait(timeout=command_fixture.BOUND_S), live.stderr.read()), (0, b""))
+        self.assertTrue(last.endswith(b" 0 violations"), last)
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -279,15 +289,77 @@ class ExplainTest(unittest.TestCase):
     def test_interrupted_file_says_how_far_it_was_read(self):
         fifo = self.folder / "fifo"
         os.mkfifo(fifo)
-        with subprocess.Popen([command_fixture.COMMAND, "explain", fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-            with open(fifo, "wb") as writer:
-                writer.write(self.capture(CRC).read_bytes()[:40000])
-                writer.flush()
-                command_fixture.wait_until(lambda: struct.unpack("i", fcntl.ioctl(writer, termios.FIONREAD, bytes(4)))[0] == 0)
-                running.send_signal(signal.SIGINT)
-                _, errors = running.communicate(timeout=command_fixture.BOUND_S)
-        self.assertRegex(errors.decode(), r"fifo was read up to packet \d+: interrupted\n$")
-        self.assertEqual(running.returncode, 0)
+        for view, status in (("calls", 0), ("check", 1)):
+            with subprocess.Popen([command_fixture.COMMAND, "explain", view, fifo], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) as running:
+                with open(fifo, "wb") as writer:
+                    writer.write(self.capture(CRC).read_bytes()[:40000])
+                    writer.flush()
+                    command_fixture.wait_until(
+                        lambda: struct.unpack("i", fcntl.ioctl(writer, termios.FIONREAD, bytes(4)))[0] == 0)
+                    running.send_signal(signal.SIGINT)
+                    _, errors = running.communicate(timeout=command_fixture.BOUND_S)
+            self.assertRegex(errors.decode(), r"fifo was read up to packet \d+: interrupted\n$")
+            self.assertEqual(running.returncode, status, view)
+
+    def refused_as_not_whole(self, path, why, packets):
+        """Checks a capture without violations of which a part cannot be read."""
+        result = explain("check", path)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, f"^rpcrdma: {why}\n$")
+        self.assertRegex(result.stdout.splitlines()[-1],
+                         rf"^{packets} packets, .* 0 violations; the capture was not read whole$")
+        result = explain("check", "--json", path)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, f"^rpcrdma: {why}\n$")
+        self.assertEqual(json.loads(result.stdout.splitlines()[-1]), {"whole": False, "left_out": 0})
+        self.assertEqual(explain("calls", path).returncode, 0)
+
+    def test_check_fails_where_it_has_not_read_the_capture_whole(self):
+        data = bytearray(self.capture(CRC).read_bytes())
+        at = 24
+        for _ in range(40):
+            at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+        path = self.folder / "part.pcap"
+        path.write_bytes(data[:at - 1])
+        self.refused_as_not_whole(path, ".*part.pcap is cut behind packet 39: a packet is incomplete", 39)
+        struct.pack_into("<I", data, at + 8, 0x7fffffff)
+        path.write_bytes(data)
+        self.refused_as_not_whole(path, ".*part.pcap is cut behind packet 40: the length of a packet is impossible", 40)
+
+    def test_check_fails_where_a_packet_of_pcapng_cannot_be_read(self):
+        def block(kind, body):
+            size = struct.pack("<I", 12 + len(body))
+            return struct.pack("<I", kind) + size + body + size
+
+        def packet(interface=0, captured=40, size=40):
+            return block(6, struct.pack("<IIIII", interface, 0, 0, captured, 40) + bytes(size))
+
+        section = block(0x0a0d0d0a, struct.pack("<IHHq", 0x1a2b3c4d, 1, 0, -1)) + block(1, struct.pack("<HHI", 101, 0, 0))
+        path = self.folder / "part.pcapng"
+        for bad in (packet(captured=44), packet(interface=1), packet(captured=2 << 20, size=2 << 20), block(6, bytes(8)),
+                    block(3, b"")):
+            path.write_bytes(section + packet() + bad + packet())
+            self.refused_as_not_whole(path, ".*part.pcapng: 1 packet was left out: its block is damaged, or longer than 1 MiB", 2)
+        path.write_bytes(section + packet())
+        self.assertEqual(explain("check", path).returncode, 0)
+        self.assertEqual(explain("check", "--json", path).stdout, "")
+
+    def test_check_counts_findings_that_it_leaves_out(self):
+        made = plant.Connection.made()
+        made.send(0, plant.header_v1(1, credits=0) + plant.rpc_call(1))
+        one = self.folder / "one.pcap"
+        made.write(one)
+        packets = [bytes(packet) for _, packet in plant.packets_of(one)]
+        many = 10003
+        server = bytes([192, 0, 2, 2])
+        addresses = [{True: struct.pack(">I", 0x0a000000 + i) + server, False: server + struct.pack(">I", 0x0a000000 + i)}
+                     for i in range(many)]
+        path = self.written([(i, packet[:12] + addresses[i][packet[15] == 1] + packet[20:])
+                             for i in range(many) for packet in packets], 101)
+        result = explain("check", "--json", path)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(json.loads(result.stdout.splitlines()[-1]), {"whole": True, "left_out": many - 10000})
 
     def test_packets_out_of_order_give_the_same_calls(self):
         packets = list(plant.packets_of(plant.FOLDER / CRC))
