@@ -60,9 +60,25 @@ constexpr std::size_t kTextMax = 2000;
 constexpr int kDepthMax = 40;
 constexpr std::uint64_t kElementsMax = 32;  // that are shown; the others are read
 
-std::int64_t value_of(const Integer& number) {
-  const auto magnitude = static_cast<std::int64_t>(number.magnitude);
-  return number.negative ? -magnitude : magnitude;
+// Returns the number modulo 2^64, as a discriminant of eight bytes has it.
+std::uint64_t bits_of(const Integer& number) {
+  return number.negative ? 0 - number.magnitude : number.magnitude;
+}
+
+// Returns the discriminant of a union whose bytes are these, modulo 2^64.
+std::uint64_t discriminant_in(Bytes bytes, const Definition& of) {
+  if (rpcrdma::gen::discriminant_size(of) == 8) {
+    return std::uint64_t{rpcrdma::xdr::load_word(bytes.data())} << 32U |
+           rpcrdma::xdr::load_word(bytes.data() + rpcrdma::xdr::kWordSize);
+  }
+  const std::uint32_t word = rpcrdma::xdr::load_word(bytes.data());
+  const Basic type = rpcrdma::gen::resolved_basic(of.discriminant);
+  const bool is_unsigned =
+      type == Basic::kUint32 || type == Basic::kUint8 || type == Basic::kUint16;
+  if (is_unsigned) return word;
+  const bool is_char = type == Basic::kChar;  // may come without its sign
+  return static_cast<std::uint64_t>(is_char ? std::int64_t{static_cast<std::int8_t>(word)}
+                                            : std::int64_t{static_cast<std::int32_t>(word)});
 }
 
 // Walks through a type and the bytes of one of its values.
@@ -74,7 +90,7 @@ class ValuePrinter {
     if (is_over(depth)) return;
     switch (of.shape) {
       case Declaration::Shape::kPlain:
-        return plain(of, depth);
+        return of.is_list ? list(of, depth) : plain(of, depth);
       case Declaration::Shape::kFixed:
         if (of.is_bytes()) return bytes(reader_.opaque_fixed(narrow(of.size), ""));
         return elements(of, of.size, depth);
@@ -248,21 +264,15 @@ class ValuePrinter {
   }
 
   void choice(const Definition& of, int depth) {
-    const std::size_t before = out_.size();
     const Bytes rest = reader_.rest();
     out_ += '{' + of.discriminant.name.text + ": ";
     declaration(of.discriminant, depth + 1);
-    if (is_over(depth) || rest.size() < rpcrdma::xdr::kWordSize || out_.size() == before) return;
-    const std::uint32_t word = rpcrdma::xdr::load_word(rest.data());
-    const Basic type = rpcrdma::gen::resolved_basic(of.discriminant);
-    const bool is_unsigned =
-        type == Basic::kUint32 || type == Basic::kUint8 || type == Basic::kUint16;
-    const std::int64_t number =
-        is_unsigned ? std::int64_t{word} : std::int64_t{static_cast<std::int32_t>(word)};
+    if (is_over(depth) || rest.size() < rpcrdma::gen::discriminant_size(of)) return;
+    const std::uint64_t number = discriminant_in(rest, of);
     for (const Arm& arm : of.arms) {
       const bool is_it =
           arm.is_default || std::any_of(arm.cases.begin(), arm.cases.end(), [&](const auto& each) {
-            return value_of(each.number) == number;
+            return bits_of(each.number) == number;
           });
       if (!is_it) continue;
       if (!arm.declaration.is_void()) {

@@ -545,6 +545,56 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("bad.x:1:", result.stderr)
 
+    def values_shown(self, interface, *calls):
+        """The arguments and results of calls of program 400, each (procedure, words of its arguments, of its results)."""
+        made, path, file = plant.Connection.made(), self.folder / "values.pcap", self.folder / "values.x"
+        for xid, (procedure, arguments, results) in enumerate(calls, 1):
+            words = [b"".join(struct.pack(">i", word) for word in each) for each in (arguments, results)]
+            made.send(0, plant.header_v1(xid) + plant.rpc_call(xid, 400, 1, procedure, words[0]))
+            made.send(1, plant.header_v1(xid) + plant.rpc_reply(xid, words[1]))
+        made.write(path)
+        file.write_text(interface)
+        return [(each["arguments"], each["results"]) for each in calls_of(path, "--x", file)]
+
+    def test_a_list_by_value_is_read_to_its_end(self):
+        shown = self.values_shown(
+            "struct node { int value; node *next; };\n"
+            "typedef node chain;\n"
+            "struct holder { node first; int behind; };\n"
+            "union either switch (int which) { case 1: node those; default: void; };\n"
+            "struct chains { chain all<3>; either last; };\n"
+            "program P { version V { holder ONE(node, int) = 1; node TWO(chain) = 2; chains THREE(holder) = 3; } = 1; } = 400;\n",
+            (1, [1, 1, 2, 0, 7], [3, 0, 8]),
+            (2, [1, 1, 2, 1, 3, 0], [4, 1, 5, 0]),
+            (3, [6, 0, 9], [2, 1, 1, 2, 0, 3, 0, 1, 4, 1, 5, 0]))
+        self.assertEqual(shown, [
+            ("{[{value: 1}, {value: 2}], 7}", "{first: [{value: 3}], behind: 8}"),
+            ("{[{value: 1}, {value: 2}, {value: 3}]}", "[{value: 4}, {value: 5}]"),
+            ("{{first: [{value: 6}], behind: 9}}",
+             "{all: [[{value: 1}, {value: 2}], [{value: 3}]], last: {which: 1, those: [{value: 4}, {value: 5}]}}")])
+
+    def test_a_discriminant_of_any_size_chooses_its_arm(self):
+        def arms(of, *cases):
+            return f"union u switch ({of} which) {{ " + "".join(
+                f"case {case}: int arm{i}; " for i, case in enumerate(cases)) + "default: int other; };\n"
+
+        program = "program P { version V { u ONE(u) = 1; } = 1; } = 400;\n"
+        for of, cases, words in (
+                ("hyper", (2, -2, 4294967298, -9223372036854775808),
+                 ([0, 2], [-1, -2], [1, 2], [-0x80000000, 0], [2, 0])),
+                ("unsigned hyper", (2, 4294967298, 18446744073709551615), ([0, 2], [1, 2], [-1, -1], [2, 2])),
+                ("int", (2, -2), ([2], [-2], [0])),
+                ("unsigned", (2, 4294967295), ([2], [-1], [-2])),
+                ("short", (2, -2), ([2], [-2], [0])),
+                ("bool", ("TRUE",), ([1], [0]))):
+            with self.subTest(of):
+                shown = self.values_shown(arms(of, *cases) + program,
+                                          *((1, [*each, i], [*each, i + 100]) for i, each in enumerate(words)))
+                for i, texts in enumerate(shown):
+                    arm = f"arm{i}" if i < len(cases) else "other"
+                    self.assertRegex(texts[0], rf"^\{{\{{which: [^,]+, {arm}: {i}\}}\}}$")
+                    self.assertRegex(texts[1], rf"^\{{which: [^,]+, {arm}: {i + 100}\}}$")
+
     def test_page_shows_what_the_command_prints(self):
         scenes.write_all(self.folder)
         page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "explain.md").read_text()
