@@ -80,6 +80,7 @@ ClientGss::ClientGss(Mechanism& mechanism, Executor& executor, Settings settings
       now_(std::move(now)) {}
 
 ClientGss::~ClientGss() {
+  drop_in_advance();
   if (!in_advance_) return;
   std::unique_lock lock(in_advance_->mutex);
   in_advance_->changed.wait(lock, [this] { return in_advance_->is_done; });

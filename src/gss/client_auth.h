@@ -71,6 +71,8 @@ class ClientGss final : public ClientAuth {
   void drop_used();
   void release(Used* used) noexcept;
   bool is_renewal_due();
+  static bool is_done(InAdvance& advance);
+  void drop_in_advance();
   void prepare_renewal();
 
   Mechanism& mechanism_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -181,18 +182,37 @@ void ClientGss::end_making() {
 // may take long.
 bool ClientGss::is_renewal_due() {
   if (!used_->renew_at || now_() < *used_->renew_at) return false;
+  if (in_advance_ && in_advance_->born.elsewhere()) drop_in_advance();
   if (!in_advance_) {
     prepare_renewal();
     return false;
   }
-  {
-    const std::lock_guard lock(in_advance_->mutex);
-    if (!in_advance_->is_done) return false;
-  }
+  if (!is_done(*in_advance_)) return false;
   if (in_advance_->context) return true;
   in_advance_.reset();
   used_->renew_at = now_() + kRetryAfter;
   return false;
+}
+
+bool ClientGss::is_done(InAdvance& advance) {
+  const std::lock_guard lock(advance.mutex);
+  return advance.is_done;
+}
+
+// Without effect while it is being made. What a thread of another process was making when this one
+// was forked is never done, and that thread may have held its mutex: it is left where leak checkers
+// find it.
+void ClientGss::drop_in_advance() {
+  static std::atomic<InAdvance*> abandoned{nullptr};
+  if (!in_advance_) return;
+  if (!in_advance_->born.elsewhere()) {
+    if (is_done(*in_advance_)) in_advance_.reset();
+    return;
+  }
+  InAdvance* const left = in_advance_.release();
+  left->before = abandoned.load();
+  while (!abandoned.compare_exchange_weak(left->before, left)) {
+  }
 }
 
 void ClientGss::prepare_renewal() {

@@ -13,6 +13,7 @@
 #include "gss/client_auth.h"
 #include "gss/step_turns.h"
 #include "gss/wrapping.h"
+#include "posix/born_here.h"
 
 namespace rpcrdma::gss {
 
@@ -59,6 +60,8 @@ struct ClientGss::Making {
 };
 
 struct ClientGss::InAdvance {
+  const posix::BornHere born{};
+  InAdvance* before = nullptr;  // an abandoned one
   std::mutex mutex;
   std::condition_variable changed;
   // Guarded by mutex.

@@ -1,10 +1,15 @@
 #include "gss/step_turns.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -122,6 +127,38 @@ TEST(GssWorkers, RunWorkOnThreadsOfTheirOwn) {
   }
   EXPECT_NE(where, std::this_thread::get_id());
   EXPECT_NE(where, std::thread::id());
+}
+
+// The threads are its parent's alone, and so is the work that these had not done.
+TEST(GssWorkers, ChildOfForkHasThreadsOfItsOwnAndWaitsForNoneOfItsParents) {
+  auto workers = std::make_unique<Workers>(2);
+  std::promise<void> has_begun, may_end;
+  workers->submit([&] {
+    has_begun.set_value();
+    may_end.get_future().wait();
+  });
+  has_begun.get_future().wait();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    std::promise<std::thread::id> where;
+    workers->submit([&where] { where.set_value(std::this_thread::get_id()); });
+    const bool is_elsewhere = where.get_future().get() != std::this_thread::get_id();
+    workers.reset();
+    ::_exit(is_elsewhere ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  const pid_t second = ::fork();
+  if (second == 0) {
+    ::alarm(30);
+    workers.reset();  // without any work of its own
+    ::_exit(0);
+  }
+  EXPECT_EQ(::waitpid(second, &status, 0), second);
+  EXPECT_EQ(status, 0);
+  may_end.set_value();
 }
 
 }  // namespace

@@ -9,9 +9,11 @@
 namespace rpcrdma::rpc {
 namespace {
 
-// Four wait for a KDC at the most; who has to wait longer than these do waits for them.
+// Four wait for a KDC at most; further calls that need one wait for these. They are never
+// destroyed: clients that the application has in static variables may outlive any static variable
+// here, and a child of fork() that ends must not wait for threads that only its parent has.
 gss::Executor& workers_of_clients() {
-  static gss::Workers workers(4);
+  static gss::Workers& workers = *new gss::Workers(4);
   return workers;
 }
 
