@@ -56,8 +56,10 @@ bool register_program(std::uint32_t program, std::uint32_t version,
                        program, version, addresses.front(), made.error().message()));
     return false;
   }
-  registrations().insert_or_assign({program, version},
-                                   std::make_unique<rpcbinding::Registration>(std::move(*made)));
+  auto& kept = registrations()[{program, version}];
+  // A program may register itself as often as it likes, for each of its transports.
+  if (kept) kept->yield_to(*made);
+  kept = std::make_unique<rpcbinding::Registration>(std::move(*made));
   return true;
 }
 

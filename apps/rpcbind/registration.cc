@@ -139,4 +139,10 @@ Expected<void, Error> Registration::end() {
   return result;
 }
 
+void Registration::yield_to(const Registration& next) {
+  std::erase_if(endpoints_, [&](const Endpoint& each) {
+    return std::ranges::find(next.endpoints_, each) != next.endpoints_.end();
+  });
+}
+
 }  // namespace rpcrdma::rpcbinding

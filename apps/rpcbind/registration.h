@@ -41,6 +41,9 @@ class Registration {
   // Removes it, but leaves what another server has registered in its place meanwhile. A daemon that
   // was started anew and knows nothing is fine.
   Expected<void, Error> end();
+  // Leaves to `next`, which is of the same program, what it has registered as well: rpcbind knows
+  // an entry once, however often it was made.
+  void yield_to(const Registration& next);
 
  private:
   Registration(const Program& program, const std::string& where, const DaemonOptions& options)

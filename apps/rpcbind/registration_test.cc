@@ -130,6 +130,17 @@ TEST(Registration, EndLeavesWhatAnotherServerHasRegisteredMeanwhile) {
   EXPECT_TRUE(daemon.entries.empty());
 }
 
+TEST(Registration, YieldsWhatTheNextOneOfItsProgramHasAsWell) {
+  FakeDaemon daemon;
+  auto first = Registration::make(kRegistered, endpoints_of("[::]:20049"), daemon.where());
+  auto next = Registration::make(kRegistered, endpoints_of("0.0.0.0:20049"), daemon.where());
+  ASSERT_TRUE(first && next);
+  first->yield_to(*next);
+  EXPECT_TRUE(first->end());
+  ASSERT_EQ(daemon.entries.size(), 1U) << "the one of IPv6 was the first's alone";
+  EXPECT_EQ(daemon.entries[kKey].r_addr, "0.0.0.0.78.81");
+}
+
 TEST(Registration, ReportsADaemonThatIsGoneButNotOneThatForgotIt) {
   auto daemon = std::make_unique<FakeDaemon>();
   auto forgotten = Registration::make(kRegistered, at(20049), daemon->where());

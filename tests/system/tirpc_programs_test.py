@@ -73,6 +73,20 @@ signal.pause()
 """
 
 
+# Registers one program for a transport of RDMA, and again.
+REGISTERS_TWICE = """
+import ctypes, signal, sys
+libtirpc = ctypes.CDLL(None)
+libtirpc.getnetconfigent.restype = libtirpc.svc_rdma_create.restype = ctypes.c_void_p
+dispatch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda request, transport: None)
+transport, entry = map(ctypes.c_void_p, (libtirpc.svc_rdma_create(None), libtirpc.getnetconfigent(b"rdma")))
+program, last = map(int, sys.argv[1:])
+for each in (program, program, last):
+    assert libtirpc.svc_reg(transport, each, 1, dispatch, entry)
+signal.pause()
+"""
+
+
 # Prints the netid of a client that is made at a port of the program's own, by each of two functions.
 ASKS_AT_A_PORT = """
 import ctypes, socket, struct, sys
@@ -337,6 +351,11 @@ class RpcgenTest(Programs):
         server = self.start([sys.executable, "-c", REGISTERS_AGAIN, str(SUMS), str(BLOCKS)], env=variables_of("--prefer-rdma"))
         self.await_netids(server, BLOCKS, ("rdma", "tcp"))
         self.assertLessEqual({"rdma", "tcp"}, set(self.registered()[SUMS, 1]))
+
+    def test_program_that_registers_twice_stays_registered(self):
+        server = self.start([sys.executable, "-c", REGISTERS_TWICE, str(SUMS), str(BLOCKS)], env=variables_of("--rdma-only"))
+        self.await_netids(server, BLOCKS, ("rdma",))
+        self.assertIn("rdma", self.registered().get((SUMS, 1), ()))
 
 
 class DebianTest(Programs):
