@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "gen/bounds.h"
 #include "gen/check.h"
 #include "gen/emit.h"
@@ -44,6 +46,27 @@ void warn_of_results(const File& file, Diagnostics& diagnostics) {
   }
 }
 
+// Procedure 0 is the one by which clients look whether a server is there (RFC 5531 §12.1).
+void warn_of_procedure_0(const File& file, Diagnostics& diagnostics) {
+  const auto is_void = [](const Declaration& each) { return each.is_void(); };
+  for (const Definition& each : file.definitions) {
+    for (const Version& version : each.versions) {
+      for (const Procedure& procedure : version.procedures) {
+        const bool is_null =
+            procedure.result.is_void() && std::ranges::all_of(procedure.arguments, is_void);
+        if (procedure.number.number.magnitude != 0 || is_null) continue;
+        diagnostics.warning(
+            procedure.name.at,
+            fmt::format(
+                "'{}' has number 0, which our servers answer by themselves, without results: "
+                "the service has no function for it; give it another number, if it is not "
+                "another server's",
+                procedure.name.text));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Compiled compile(std::string_view text, const CompileOptions& options) {
@@ -59,7 +82,10 @@ Compiled compile(std::string_view text, const CompileOptions& options) {
   Diagnostics diagnostics;
   File file = parse(source, diagnostics, options.find_included);
   if (diagnostics.ok()) check(file, diagnostics);
-  if (diagnostics.ok() && !options.tirpc_table) warn_of_results(file, diagnostics);
+  if (diagnostics.ok() && !options.tirpc_table) {
+    warn_of_results(file, diagnostics);
+    warn_of_procedure_0(file, diagnostics);
+  }
   for (const Diagnostic& each : diagnostics.all()) result.messages += source.render(each);
   for (std::size_t i = given; i < source.files(); ++i) result.included.emplace_back(source.name(i));
   result.ok = diagnostics.ok();

@@ -47,6 +47,15 @@ bool is_set_by_rpcgen(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
+// C's preprocessor, which rpcgen runs, has these of itself on some machines and not on others.
+bool is_set_by_cpp(std::string_view name) {
+  constexpr std::array<std::string_view, 16> kNames = {
+      "linux",     "unix",       "i386",        "__linux__",       "__linux",  "__unix__",
+      "__unix",    "__STDC__",   "__GNUC__",    "__i386__",        "__LP64__", "_LP64",
+      "__APPLE__", "__x86_64__", "__aarch64__", "__STDC_VERSION__"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
 constexpr std::size_t kIncludesMax = 200;
 
 class Lexer {
@@ -106,6 +115,7 @@ class Lexer {
   bool holds(Location at, std::string_view name, std::string_view rest);
   std::optional<bool> evaluate(std::string_view expression) const;
   bool is_defined(std::string_view name) const;
+  void warn_of_names_of_cpp(Location at, std::string_view condition);
   void number();
   void word();
   void text();
@@ -249,8 +259,25 @@ std::optional<bool> Lexer::evaluate(std::string_view expression) const {
   return number->magnitude != 0;
 }
 
+void Lexer::warn_of_names_of_cpp(Location at, std::string_view condition) {
+  while (true) {
+    const auto begin = std::find_if(condition.begin(), condition.end(), is_word);
+    if (begin == condition.end()) return;
+    const auto end = std::find_if_not(begin, condition.end(), is_word);
+    const std::string_view name(begin, end);
+    condition = std::string_view(end, condition.end());
+    if (!is_set_by_cpp(name) || macros_.contains(name)) continue;
+    diagnostics_.warning(
+        at,
+        fmt::format("'{0}' is not defined here, though rpcgen's preprocessor may define it; say "
+                    "-D{0} if the file is meant so",
+                    name));
+  }
+}
+
 bool Lexer::holds(Location at, std::string_view name, std::string_view rest) {
   if (name == "else") return true;
+  warn_of_names_of_cpp(at, rest);
   std::optional<bool> result;
   if (name == "ifdef" || name == "ifndef") {
     rest = trimmed(rest);
