@@ -640,6 +640,22 @@ TEST_P(BackwardThatOutlives, ItsCallsTimeOutWithoutAConnection) {
   }
 }
 
+TEST_P(BackwardThatOutlives, EachOfItsCallsTimesOutInItsTimeWithoutAConnection) {
+  connect_and_call();
+  lose_connection();
+  for (std::size_t i = 0; i < 2; ++i) {
+    Call call = backward_call(TestService::kEcho);
+    call.time_out_after(std::chrono::milliseconds(200 << i));
+    start(i, std::move(call));
+  }
+  EXPECT_TRUE(pair->run_until([&] { return ends_[0] == 1; }));
+  EXPECT_EQ(ends_[1], 0);
+  EXPECT_TRUE(pair->run_until([&] { return ends_[1] == 1; }));
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(errors_[i]->code, Errc::kTimedOut) << i;
+  ready.client.reset();
+  EXPECT_EQ(ends_, (std::array<int, kCalls>{2, 2, 1}));
+}
+
 TEST_P(BackwardThatOutlives, ItsCallsEndWithTheServer) {
   connect_and_call();
   lose_connection();

@@ -212,6 +212,8 @@ std::string BackwardClient::absence() const {
 void BackwardClient::handle_time(Instant now) {
   flow_.round().begin(now);
   flow_.waiting().fail(false);
+  // The other calls have their own time. The end of the round may be that of this client.
+  if (flow_.calls().waiting() > 0) handle_waiting();
   flow_.round().end();
 }
 

@@ -2,7 +2,7 @@
 #ifndef RPCRDMA_RPC_SERVE_BACKWARD_CALLER_H_
 #define RPCRDMA_RPC_SERVE_BACKWARD_CALLER_H_
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/deadline_heap.h"
 #include "engine/types.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {
 
 // Makes backward Calls over a session's connection, and gets their ends from the session.
-class BackwardCaller {
+class BackwardCaller : public DeadlineHeap<BackwardCaller>::Entry {
  public:
   virtual ~BackwardCaller() = default;
   virtual void handle_event(Instant now, const engine::Event& event) = 0;
@@ -28,11 +29,15 @@ class BackwardCaller {
   // Returns whether replies are still in use, which lie in Receives of the connection.
   virtual bool holds_replies() const noexcept = 0;
   // These three are called while there is no connection, see Mailbox::set_disconnected(). The first
-  // returns the first time limit of a Call that waits; the others say that time has passed, and
-  // that the server ends.
+  // returns the first time limit of a Call that waits; the others say that time has passed, behind
+  // which the caller says its next limit by set_disconnected(), and that the server ends.
   virtual Deadline next_deadline() const = 0;
   virtual void handle_time(Instant now) = 0;
   virtual void handle_server_end() = 0;
+
+ private:
+  friend class DisconnectedCallers;
+  std::optional<std::size_t> place_;  // among those without a connection
 };
 
 // The place of a session's caller; there is one at a time. A caller outlives the session, or goes
@@ -71,39 +76,36 @@ class CallerSeat {
   std::optional<std::uint32_t> last_xid_;  // of callers that have left
 };
 
-// The callers of a server whose connections are lost, and whose Calls wait for the next one.
+// The callers of a server whose connections are lost, and whose Calls wait for the next one. There
+// may be many, of which few have Calls: a round costs nothing for the others.
 class DisconnectedCallers {
  public:
+  // Called again whenever the first time limit of its Calls may have changed.
   void set(BackwardCaller& caller, bool is_disconnected) {
-    std::erase(callers_, &caller);
-    if (is_disconnected) callers_.push_back(&caller);
-  }
-  // The callbacks of a caller may end other clients, so that each search begins anew.
-  void handle_time(Instant now) {
-    const auto is_due = [now](const BackwardCaller* caller) {
-      const auto deadline = caller->next_deadline();
-      return deadline && *deadline <= now;
-    };
-    for (;;) {
-      const auto due = std::ranges::find_if(callers_, is_due);
-      if (due == callers_.end()) return;
-      (*due)->handle_time(now);
+    deadlines_.set(caller, is_disconnected ? caller.next_deadline() : std::nullopt);
+    if (caller.place_.has_value() == is_disconnected) return;
+    if (is_disconnected) {
+      caller.place_ = callers_.size();
+      callers_.push_back(&caller);
+      return;
     }
+    const std::size_t place = *std::exchange(caller.place_, std::nullopt);
+    callers_[place] = callers_.back();
+    if (callers_[place] != &caller) callers_[place]->place_ = place;
+    callers_.pop_back();
+  }
+  // The callbacks of a caller may end it, and others.
+  void handle_time(Instant now) {
+    while (BackwardCaller* const due = deadlines_.take_due(now)) due->handle_time(now);
   }
   void end_all() {
     while (!callers_.empty()) callers_.back()->handle_server_end();
   }
-  Deadline next_deadline() const {
-    Deadline next;
-    for (const BackwardCaller* caller : callers_) {
-      const auto deadline = caller->next_deadline();
-      if (deadline && (!next || *deadline < *next)) next = deadline;
-    }
-    return next;
-  }
+  Deadline next_deadline() const { return deadlines_.first(); }
 
  private:
   std::vector<BackwardCaller*> callers_;
+  DeadlineHeap<BackwardCaller> deadlines_;
 };
 
 }  // namespace rpcrdma::rpc
