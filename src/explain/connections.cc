@@ -274,7 +274,7 @@ void Decoder::Connections::forget_half(const RoceConnection& connection) {
     const auto at = halves_.find(side.endpoint);
     if (at != halves_.end() && at->second.connection == &connection) halves_.erase(at);
   }
-  std::erase_if(unpaired_, [&](const auto& each) { return each.second == &connection; });
+  if (connection.unpaired) unpaired_.erase(*connection.unpaired);
 }
 
 void Decoder::Connections::add_roce(const Segment& segment) {
@@ -319,7 +319,7 @@ Decoder::Connections::Half Decoder::Connections::half_of(const Segment& segment,
   made.fact.sides[1].endpoint = to;
   Endpoint receiver = to;
   receiver.port = 0;
-  unpaired_.emplace(std::pair{receiver, from}, &made);
+  made.unpaired = unpaired_.emplace(std::pair{receiver, from}, &made);
   return halves_.emplace(to, Half{&made, 0}).first->second;
 }
 
@@ -344,6 +344,7 @@ RoceConnection* Decoder::Connections::find_half(const Segment& segment, const Ro
   if (found == end) return nullptr;
   RoceConnection* const connection = found->second;
   unpaired_.erase(found);
+  connection->unpaired.reset();
   return connection;
 }
 

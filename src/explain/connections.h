@@ -81,6 +81,10 @@ class TcpConnection : public Connection {
   bool is_other_ = false, is_finished_ = false;
 };
 
+class RoceConnection;
+// Connections of which packets of one direction were seen, by receiver and sender.
+using UnpairedConnections = std::multimap<std::pair<Endpoint, Endpoint>, RoceConnection*>;
+
 class RoceConnection : public Connection {
  public:
   RoceConnection(std::uint64_t number, Sink& sink, Shared& shared);
@@ -96,6 +100,8 @@ class RoceConnection : public Connection {
   Conversation conversation;
   RoceLink link;
   std::uint32_t source_port[2] = {0, 0};
+  // Its place among those of one direction, as long as it is there.
+  std::optional<UnpairedConnections::iterator> unpaired;
 };
 
 class Decoder::Connections {
@@ -156,8 +162,7 @@ class Decoder::Connections {
   TcpConnection* last_ = nullptr;
   Pair last_pair_;
   std::vector<std::unique_ptr<RoceConnection>> roce_;
-  // Connections of which packets of one direction were seen, by receiver and sender.
-  std::multimap<std::pair<Endpoint, Endpoint>, RoceConnection*> unpaired_;
+  UnpairedConnections unpaired_;
   std::size_t footprint_ = 0;                                      // of all connections, bytes
   std::unordered_map<Endpoint, Half, EndpointHash> halves_;        // by destination and queue pair
   std::map<std::pair<Endpoint, std::uint32_t>, Pending> pending_;  // by sender and its id

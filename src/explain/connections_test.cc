@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
+#include <limits>
 #include <unordered_set>
 #include <vector>
 
@@ -75,6 +78,43 @@ TEST_F(Captures, KeepOneConnectionHoweverMuchItTakes) {
   EXPECT_TRUE(sink.ended.empty());
   decoder.finish();
   EXPECT_EQ(sink.ended.size(), 1U);
+}
+
+// The processor's time for packets of RoCE that begin `count` connections between two hosts.
+std::clock_t time_for(Decoder& decoder, std::uint64_t& packets, std::uint32_t count) {
+  Buffer data(20 + 8 + 12 + 4);
+  data[0] = std::byte{0x45};
+  iwarp::store16(data.data() + 2, static_cast<std::uint16_t>(data.size()));
+  data[9] = std::byte{17};
+  iwarp::store32(data.data() + 12, 0x0a000001);
+  iwarp::store32(data.data() + 16, 0x0a000002);
+  iwarp::store16(data.data() + 22, kRocePort);
+  iwarp::store16(data.data() + 24, static_cast<std::uint16_t>(data.size() - 20));
+  data[28] = std::byte{4};  // a Send of one packet
+  const std::clock_t begin = std::clock();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto queue_pair = static_cast<std::uint32_t>(++packets);
+    iwarp::store32(data.data() + 32, queue_pair);
+    iwarp::store16(data.data() + 20, static_cast<std::uint16_t>(queue_pair));
+    decoder.add({{packets, 0}, LinkType::kRaw, data, static_cast<std::uint32_t>(data.size())});
+  }
+  return std::clock() - begin;
+}
+
+// The bound lies between 1.5, and the 3.3 of a search through all connections for each that goes.
+TEST(RoceCaptures, GiveUpConnectionsAtACostThatDoesNotGrowWithTheirNumber) {
+  constexpr std::uint32_t kMost = 4096;  // beyond which half of them are given up
+  std::clock_t before = std::numeric_limits<std::clock_t>::max(), beyond = before;
+  for (int repeated = 0; repeated < 3; ++repeated) {
+    Ends sink;
+    Decoder decoder{sink, {.memory_max = std::size_t{1} << 40U}};
+    std::uint64_t packets = 0;
+    before = std::min(before, time_for(decoder, packets, kMost));
+    EXPECT_TRUE(sink.ended.empty());
+    beyond = std::min(beyond, time_for(decoder, packets, kMost));
+    EXPECT_EQ(sink.ended.size(), kMost);
+  }
+  EXPECT_LT(2 * beyond, 5 * before) << beyond << " and " << before;
 }
 
 TEST(Endpoints, ShareNoHashThoughTheirAddressesAndPortsHaveOneSum) {
