@@ -8,7 +8,6 @@
 namespace rpcrdma::explain {
 namespace {
 
-constexpr std::size_t kPendingMax = 1024;
 constexpr std::size_t kRoceMax = 4096;
 // Packets behind a finding after which a gap in front of it would have shown.
 constexpr std::uint64_t kCertainAfter = 1024;
@@ -353,17 +352,14 @@ void Decoder::Connections::add_cm(const Segment& segment, const CmMessage& messa
   from.port = to.port = 0;
   switch (message.kind) {
     case CmMessage::Kind::kRequest: {
-      if (pending_.size() >= kPendingMax) pending_.erase(pending_.begin());
-      Pending pending{
-          message, {message.private_data.begin(), message.private_data.end()}, from, segment.where};
-      pending_.insert_or_assign({from, message.local_id}, std::move(pending));
-      return;
+      CmRequest request{message, {}, from, segment.where};
+      request.private_data.assign(message.private_data.begin(), message.private_data.end());
+      request.message.private_data = {};
+      return requests_.add(std::move(request));
     }
     case CmMessage::Kind::kReply: {
-      const auto at = pending_.find({to, message.remote_id});
-      if (at == pending_.end()) return;
-      pair_cm(segment, message, at->second);
-      pending_.erase(at);
+      const auto request = requests_.take(to, message.remote_id);
+      if (request) pair_cm(segment, message, *request);
       return;
     }
     case CmMessage::Kind::kDisconnect: {
@@ -388,7 +384,7 @@ void Decoder::Connections::add_cm(const Segment& segment, const CmMessage& messa
 }
 
 void Decoder::Connections::pair_cm(const Segment& segment, const CmMessage& reply,
-                                   const Pending& request) {
+                                   const CmRequest& request) {
   Endpoint client = request.from, server = segment.from;
   client.port = request.message.queue_pair;
   server.port = reply.queue_pair;

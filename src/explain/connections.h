@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "explain/cm_requests.h"
 #include "explain/conversation.h"
 #include "explain/decoder.h"
 #include "explain/roce.h"
@@ -125,12 +126,6 @@ class Decoder::Connections {
 
     EndpointHash hash;
   };
-  struct Pending {  // a REQ of the connection manager
-    CmMessage message;
-    std::vector<std::byte> private_data;
-    Endpoint from;
-    Where where;
-  };
   struct Half {
     RoceConnection* connection;
     int sender;
@@ -143,7 +138,7 @@ class Decoder::Connections {
   TcpConnection& make_tcp(const Pair& pair, const Segment& segment);
   void add_roce(const Segment& segment);
   void add_cm(const Segment& segment, const CmMessage& message);
-  void pair_cm(const Segment& segment, const CmMessage& reply, const Pending& request);
+  void pair_cm(const Segment& segment, const CmMessage& reply, const CmRequest& request);
   Half half_of(const Segment& segment, const RocePacket& packet);
   RoceConnection* find_half(const Segment& segment, const RocePacket& packet);
   RoceConnection& make_roce(const Where& where);
@@ -163,9 +158,9 @@ class Decoder::Connections {
   Pair last_pair_;
   std::vector<std::unique_ptr<RoceConnection>> roce_;
   UnpairedConnections unpaired_;
-  std::size_t footprint_ = 0;                                      // of all connections, bytes
-  std::unordered_map<Endpoint, Half, EndpointHash> halves_;        // by destination and queue pair
-  std::map<std::pair<Endpoint, std::uint32_t>, Pending> pending_;  // by sender and its id
+  std::size_t footprint_ = 0;                                // of all connections, bytes
+  std::unordered_map<Endpoint, Half, EndpointHash> halves_;  // by destination and queue pair
+  CmRequests requests_;
 };
 
 }  // namespace rpcrdma::explain
