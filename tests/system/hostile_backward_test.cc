@@ -38,7 +38,8 @@ class HostileBackwardServer : public ::testing::Test {
     auto connecting = ConnectingClient::connect_on(*provider_, listener_.address(), options);
     EXPECT_TRUE(connecting);
     client_ = std::move(*connecting);
-    EXPECT_TRUE(Backward::serve(*client_, TestService::kProgram, TestService::kVersion, service_));
+    EXPECT_TRUE(
+        rpcrdma::Backward::serve(*client_, TestService::kProgram, TestService::kVersion, service_));
     auto peer = listener_.accept();
     EXPECT_FALSE(peer->respond(RawTalk::mpa(true)).empty());
     talk_ = std::make_unique<RawTalk>(std::move(peer), true);
@@ -147,7 +148,7 @@ class Caller final : public Service {
   }
   void call(CallContext& context) override {
     if (context.procedure().number != 1) return held.push_back(&context);
-    if (auto made = Backward::client_of(context)) client.emplace(std::move(*made));
+    if (auto made = rpcrdma::Backward::client_of(context)) client.emplace(std::move(*made));
     context.succeed();
   }
   std::optional<Client> client;
