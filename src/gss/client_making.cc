@@ -22,6 +22,8 @@ using std::chrono::seconds;
 // The time before its end at which a context is replaced; a tenth of its lifetime if that is less.
 constexpr seconds kRenewBefore{60};
 constexpr seconds kRetryAfter{10};  // of a renewal that has failed
+// A server refuses a token that is five minutes behind its clock, and clocks differ.
+constexpr seconds kTokenAgeMax{60};
 
 void encode_token(Bytes token, std::vector<std::byte>& into) {
   into.resize(xdr::kWordSize + xdr::padded_memory(token.size()));
@@ -188,6 +190,11 @@ bool ClientGss::is_renewal_due() {
     return false;
   }
   if (!is_done(*in_advance_)) return false;
+  if (now_() - in_advance_->begun > kTokenAgeMax) {
+    in_advance_.reset();
+    prepare_renewal();
+    return false;
+  }
   if (in_advance_->context) return true;
   in_advance_.reset();
   used_->renew_at = now_() + kRetryAfter;
@@ -217,6 +224,7 @@ void ClientGss::drop_in_advance() {
 
 void ClientGss::prepare_renewal() {
   in_advance_ = std::make_unique<InAdvance>();
+  in_advance_->begun = now_();
   executor_.submit([this, &advance = *in_advance_] {
     auto context = mechanism_.initiate(settings_.target);
     std::vector<std::byte> token;

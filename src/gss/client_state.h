@@ -62,6 +62,7 @@ struct ClientGss::Making {
 struct ClientGss::InAdvance {
   const posix::BornHere born{};
   InAdvance* before = nullptr;  // an abandoned one
+  Instant begun{};
   std::mutex mutex;
   std::condition_variable changed;
   // Guarded by mutex.

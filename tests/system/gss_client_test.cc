@@ -39,14 +39,16 @@ class TestExecutor final : public gss::Executor {
     jobs_.push_back(std::move(work));
   }
   void run_one() {
-    if (jobs_.empty() || is_held) return;
-    Work job = std::move(jobs_.front());
-    jobs_.pop_front();
+    if (jobs_.size() <= kept || is_held) return;
+    const auto next = jobs_.begin() + static_cast<std::ptrdiff_t>(kept);
+    Work job = std::move(*next);
+    jobs_.erase(next);
     job();
   }
   std::size_t waiting() const { return jobs_.size(); }
 
   bool is_held = false;
+  std::size_t kept = 0;  // so many of the oldest ones wait
 
  private:
   const bool is_late_;
@@ -319,6 +321,30 @@ TEST_P(GssClient, ContextIsReplacedBeforeItRunsOut) {
   pass(seconds(9));  // the first one's time is over
   expect_echo();
   EXPECT_EQ(mechanism_->initiated, 2);
+}
+
+// A server refuses a token whose time is far behind its own.
+TEST_P(GssClient, TokenThatWasMadeForARenewalLongAgoIsNotUsed) {
+  start(gss::Service::kNone, {.lifetime = seconds(100)});
+  const auto pass_and_call = [&](int time, int calls = 1) {
+    pass(seconds(time));
+    for (int i = 0; i < calls; ++i) expect_echo();
+    return mechanism_->initiated.load();
+  };
+  pass_and_call(0);
+  EXPECT_EQ(pass_and_call(91), 2) << "its token is made";
+  EXPECT_EQ(pass_and_call(1000), 3) << "the context is over, and another one is made";
+  EXPECT_EQ(pass_and_call(91, 2), 4) << "it is renewed by the token of an earlier one";
+  if (!std::get<1>(GetParam())) return;
+  // The thread that makes the token has waited for a KDC while the context was made anew.
+  pass_and_call(1000);
+  client_executor_.kept = 1;
+  pass_and_call(91);
+  pass_and_call(1000);
+  client_executor_.kept = 0;
+  client_executor_.run_one();
+  const int before = mechanism_->initiated;
+  EXPECT_EQ(pass_and_call(91, 2), before + 1);
 }
 
 TEST_P(GssClient, ContextThatRanOutWithoutCallsIsMadeAnew) {
