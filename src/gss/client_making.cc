@@ -206,9 +206,9 @@ bool ClientGss::is_done(InAdvance& advance) {
   return advance.is_done;
 }
 
-// Without effect while it is being made. What a thread of another process was making when this one
-// was forked is never done, and that thread may have held its mutex: it is left where leak checkers
-// find it.
+// Without effect while it is being made. A token that a thread of the parent was making when this
+// process was forked is never done, and that thread may have held its mutex: it is left where leak
+// checkers find it.
 void ClientGss::drop_in_advance() {
   static std::atomic<InAdvance*> abandoned{nullptr};
   if (!in_advance_) return;
