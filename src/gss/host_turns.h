@@ -21,8 +21,8 @@ namespace rpcrdma::gss {
 // and hosts wait. May be used from any thread.
 class HostTurns {
  public:
-  // The executor, which must outlive this, has `at_a_time` steps at most, at least one. So many of
-  // a host may wait.
+  // The executor, which must outlive this, has `at_a_time` steps at most, at least one. Steps of
+  // a host that wait are `waiting_max` at most.
   HostTurns(Executor& executor, std::size_t at_a_time, std::size_t waiting_max = SIZE_MAX);
   HostTurns(const HostTurns&) = delete;
   HostTurns& operator=(const HostTurns&) = delete;
