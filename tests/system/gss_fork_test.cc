@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -62,8 +64,29 @@ class GssFork : public ::testing::Test {
     auto call = client.prepare(kProcedure);
     return call && client.call(std::move(*call));
   }
+  // Waits until no other thread does anything. Sanitizers hold locks while a thread starts, and no
+  // fork() releases them in the child.
+  static bool all_others_sleep() {
+    const auto limit = std::chrono::steady_clock::now() + seconds(20);
+    const std::string own = std::to_string(::gettid());
+    while (std::chrono::steady_clock::now() < limit) {
+      bool is_quiet = true;
+      for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream file(task.path() / "stat");
+        std::string stat;
+        std::getline(file, stat);
+        const std::size_t name_end = stat.rfind(") ");
+        if (task.path().filename() == own || name_end == stat.npos) continue;
+        is_quiet = is_quiet && stat[name_end + 2] == 'S';
+      }
+      if (is_quiet) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
   // Returns the status of a child that does this, as of waitpid(); it has half a minute.
   static int child_that(const std::function<void()>& act) {
+    EXPECT_TRUE(all_others_sleep());
     const pid_t child = ::fork();
     if (child == 0) {
       is_child = true;
