@@ -23,17 +23,19 @@ BackwardClient::BackwardClient(rpc::Session& session, rdma::Provider& provider,
   if (outlives_connection) keeper_ = home_ = &session.mailbox();
   if (const auto xid = session.caller().last_xid()) flow_.prepared().set_last_xid(*xid);
   use_session(&session);
-  session.caller().take(*this);
 }
 
 Expected<Client, Error> BackwardClient::over(rpc::Session& session, rdma::Provider& provider,
                                              const ClientOptions& options,
                                              bool outlives_connection) {
   auto made = std::make_unique<BackwardClient>(session, provider, options, outlives_connection);
-  if (made->own_rooms_.is_whole()) return make_client(std::move(made));
-  return Unexpected<Error>(Error{Errc::kNoResources, "calling the client",
-                                 std::string(session.connection().peer_address()),
-                                 "no memory for messages"});
+  if (!made->own_rooms_.is_whole()) {
+    return Unexpected<Error>(Error{Errc::kNoResources, "calling the client",
+                                   std::string(session.connection().peer_address()),
+                                   "no memory for messages"});
+  }
+  session.caller().take(*made);
+  return make_client(std::move(made));
 }
 
 // Null: there is none, and no connection.
