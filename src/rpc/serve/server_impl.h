@@ -61,8 +61,8 @@ class ServerImpl final : public rpc::Mailbox, private rpc::RdmaPeer::Owner {
   void stop() noexcept;
   bool drained() const noexcept;
   bool stopping() const noexcept { return stop_requested_.load(std::memory_order_acquire); }
-  // Called when its thread ends: refuses connections that were dealt to it, and lets none in any
-  // more.
+  // Called when it has drained, or when its thread ends: refuses connections that were dealt to it,
+  // and lets none in any more.
   void close_inbox();
   // Returns the shard whose progress() this thread is in; null: none.
   static ServerImpl* current() noexcept;

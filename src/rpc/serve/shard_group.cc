@@ -220,6 +220,7 @@ void ShardGroup::run(Shard& shard) {
     impl.progress();
     if (impl.drained() && note_drained(shard)) impl.close_inbox();
   } while (!quits_ && undrained_ > 0);
+  if (!shard.has_drained) impl.close_inbox();
   shard.runs.store(false, std::memory_order_release);
   first().loop().wake();
 }

@@ -30,8 +30,8 @@ class ShardInbox {
   // The inbox wakes the loop of its shard, which outlives it.
   explicit ShardInbox(ServerLoop& loop) noexcept : loop_(loop) {}
 
-  // Return false if the shard has ended; the item is unchanged then, and the caller keeps it. From
-  // any thread.
+  // Return false if the shard has drained; the item is unchanged then, and the caller keeps it.
+  // From any thread.
   [[nodiscard]] bool put(std::unique_ptr<rdma::Incoming>& request) {
     return put(&Items::requests, request);
   }
