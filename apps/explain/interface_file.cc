@@ -65,6 +65,13 @@ std::uint64_t bits_of(const Integer& number) {
   return number.negative ? 0 - number.magnitude : number.magnitude;
 }
 
+// Returns the value of a char, which may come with its sign or without: 200 is -56. Any other word
+// is no char, and stays as it is.
+std::int32_t char_in(std::uint32_t word) {
+  const auto value = static_cast<std::int32_t>(word);
+  return value >= 0 && value <= 0xFF ? static_cast<std::int8_t>(value) : value;
+}
+
 // Returns the discriminant of a union whose bytes are these, modulo 2^64.
 std::uint64_t discriminant_in(Bytes bytes, const Definition& of) {
   if (rpcrdma::gen::discriminant_size(of) == 8) {
@@ -76,9 +83,9 @@ std::uint64_t discriminant_in(Bytes bytes, const Definition& of) {
   const bool is_unsigned =
       type == Basic::kUint32 || type == Basic::kUint8 || type == Basic::kUint16;
   if (is_unsigned) return word;
-  const bool is_char = type == Basic::kChar;  // may come without its sign
-  return static_cast<std::uint64_t>(is_char ? std::int64_t{static_cast<std::int8_t>(word)}
-                                            : std::int64_t{static_cast<std::int32_t>(word)});
+  const bool is_char = type == Basic::kChar;
+  return static_cast<std::uint64_t>(
+      std::int64_t{is_char ? char_in(word) : static_cast<std::int32_t>(word)});
 }
 
 // Walks through a type and the bytes of one of its values.
@@ -205,6 +212,8 @@ class ValuePrinter {
         out_ += reader_.boolean("bool") ? "true" : "false";
         return;
       case Basic::kChar:
+        rpcrdma::codec::append_number(out_, std::int64_t{char_in(reader_.u32("char"))});
+        return;
       case Basic::kInt8:
       case Basic::kInt16:
       case Basic::kInt32:

@@ -578,6 +578,7 @@ class ExplainTest(unittest.TestCase):
             return f"union u switch ({of} which) {{ " + "".join(
                 f"case {case}: int arm{i}; " for i, case in enumerate(cases)) + "default: int other; };\n"
 
+        colors = "enum color { RED = 1, BLUE = -2, NONE = 0 };\n"
         program = "program P { version V { u ONE(u) = 1; } = 1; } = 400;\n"
         for of, cases, words in (
                 ("hyper", (2, -2, 4294967298, -9223372036854775808),
@@ -586,14 +587,25 @@ class ExplainTest(unittest.TestCase):
                 ("int", (2, -2), ([2], [-2], [0])),
                 ("unsigned", (2, 4294967295), ([2], [-1], [-2])),
                 ("short", (2, -2), ([2], [-2], [0])),
+                ("unsigned short", (2, 65535), ([2], [65535], [-1])),
+                ("char", (2, -56), ([2], [-56], [200 + 256])),
+                ("color", ("RED", "BLUE"), ([1], [-2], [0])),
                 ("bool", ("TRUE",), ([1], [0]))):
             with self.subTest(of):
-                shown = self.values_shown(arms(of, *cases) + program,
+                shown = self.values_shown(colors + arms(of, *cases) + program,
                                           *((1, [*each, i], [*each, i + 100]) for i, each in enumerate(words)))
                 for i, texts in enumerate(shown):
                     arm = f"arm{i}" if i < len(cases) else "other"
                     self.assertRegex(texts[0], rf"^\{{\{{which: [^,]+, {arm}: {i}\}}\}}$")
                     self.assertRegex(texts[1], rf"^\{{which: [^,]+, {arm}: {i + 100}\}}$")
+
+    def test_a_char_may_come_without_its_sign(self):
+        shown = self.values_shown(
+            "union u switch (char which) { case -56: int arm; default: int other; };\n"
+            "program P { version V { u ONE(u, char) = 1; } = 1; } = 400;\n",
+            (1, [200, 1, 255], [-56, 2]), (1, [127, 1, 128], [456, 2]))
+        self.assertEqual(shown, [("{{which: -56, arm: 1}, -1}", "{which: -56, arm: 2}"),
+                                 ("{{which: 127, other: 1}, -128}", "{which: 456, other: 2}")])
 
     def test_page_shows_what_the_command_prints(self):
         scenes.write_all(self.folder)
