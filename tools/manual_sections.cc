@@ -219,8 +219,9 @@ constexpr auto kPages = std::to_array<ManualSections>({
      .examples = "Tell the calls of a capture\trpcrdma explain trace.pcap\n"
                  "Name the rules that it breaks\trpcrdma explain check trace.pcap\n"
                  "Draw one call\trpcrdma explain ladder 2fa1c5d1 trace.pcap\n",
-     .exit_status = "0\tThe capture was read; with check, no rule is broken.\n"
-                    "1\tThe capture cannot be read, or check has found violations.\n"
+     .exit_status = "0\tThe capture was read; with check, all of it, and no rule is broken.\n"
+                    "1\tThe capture cannot be read, or check has found violations or has not read "
+                    "all of it.\n"
                     "2\tThe command line is wrong.\n",
      .security =
          "A capture is taken for hostile: lengths are bounds of what is read, and memory has "
