@@ -18,6 +18,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "files/file.h"
@@ -109,53 +110,78 @@ std::string text_between(const std::vector<std::string>& lines, std::string_view
   return {};
 }
 
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
 // Where a server would listen, or listens.
 struct ServedPort {
   std::string host;  // as the settings have it, but for brackets
   std::uint16_t port;
+  Addresses addresses{nullptr, &::freeaddrinfo};  // of the host, in the order to try
+  std::string problem{};                          // the resolver's reason why there are none
+  std::string taken{};  // the numeric host of the address that a server takes; empty: none yet
 };
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-// Returns the addresses of the host, of which a server takes the first; null: it has none.
-Addresses addresses_of(const ServedPort& served) {
+// Looks the host up as a server does: a zone behind "%25" is one behind '%' (RFC 6874).
+ServedPort served_port(std::string host, std::uint16_t port) {
+  if (const auto escape = host.find("%25"); host.size() > escape && host.size() - escape > 3) {
+    host.erase(escape + 1, 2);
+  }
+  ServedPort served{std::move(host), port};
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
-  const std::string port = std::to_string(served.port);
-  if (::getaddrinfo(served.host.c_str(), port.c_str(), &hints, &found) != 0) found = nullptr;
-  return {found, &::freeaddrinfo};
+  const int code = ::getaddrinfo(served.host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  const int error = errno;
+  if (code == 0) {
+    served.addresses.reset(found);
+  } else {
+    served.problem = code == EAI_SYSTEM ? std::strerror(error) : ::gai_strerror(code);
+  }
+  return served;
+}
+
+std::string numeric_host(const addrinfo& address) {
+  std::array<char, NI_MAXHOST> text{};
+  const int code = ::getnameinfo(address.ai_addr, address.ai_addrlen, text.data(), text.size(),
+                                 nullptr, 0, NI_NUMERICHOST);
+  return code == 0 ? text.data() : std::string();
 }
 
 // Tries to listen for a moment. Returns 0 or an errno.
-int try_port(const ServedPort& served) {
-  const Addresses addresses = addresses_of(served);
-  if (!addresses) return EADDRNOTAVAIL;
-  const files::File socket(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+int try_address(const addrinfo& address) {
+  const int descriptor = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return errno;
+  const files::File socket(descriptor);
   const int on = 1;
-  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(socket.descriptor(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
-      ::listen(socket.descriptor(), 1) != 0) {
-    return errno;
+  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const bool listens =
+      ::bind(descriptor, address.ai_addr, address.ai_addrlen) == 0 && ::listen(descriptor, 1) == 0;
+  return listens ? 0 : errno;
+}
+
+// Returns 0 if a server can listen at one of the addresses, of which it takes the first such;
+// EADDRINUSE if another socket has the port of one; otherwise the errno of the last.
+int try_port(ServedPort& served) {
+  bool is_in_use = false;
+  int error = EADDRNOTAVAIL;
+  for (const addrinfo* each = served.addresses.get(); each != nullptr; each = each->ai_next) {
+    error = try_address(*each);
+    if (error == 0) {
+      served.taken = numeric_host(*each);
+      return 0;
+    }
+    is_in_use = is_in_use || error == EADDRINUSE;
   }
-  return 0;
+  return is_in_use ? EADDRINUSE : error;
 }
 
 // Returns where a server that listens there is asked, "ADDR:PORT": all addresses of a family have
 // its loopback among them.
-std::string asked_at(const ServedPort& served) {
-  std::string host = served.host;
-  if (const Addresses addresses = addresses_of(served)) {
-    std::array<char, NI_MAXHOST> text{};
-    if (::getnameinfo(addresses->ai_addr, addresses->ai_addrlen, text.data(), text.size(), nullptr,
-                      0, NI_NUMERICHOST) == 0) {
-      host = text.data();
-    }
-  }
+std::string asked_at(std::string host, std::uint16_t port) {
   if (host == "0.0.0.0") host = kLoopback;
   if (host == "::") host = "::1";
   if (host.find(':') != std::string::npos) host = "[" + host + "]";
-  return fmt::format("{}:{}", host, served.port);
+  return fmt::format("{}:{}", host, port);
 }
 
 // Returns whether the kernel's server of NFS listens for RDMA at the port, which is no socket.
@@ -164,35 +190,42 @@ bool has_nfsd(const Walk& walk, std::uint16_t port) {
   return std::ranges::count(lines, fmt::format("rdma {}", port)) > 0;
 }
 
-// Returns whether a server of RPC answers there: perhaps the one to be served.
-bool answers(const Walk& walk, const char* scheme, const ServedPort& served) {
+// Returns whether a server of RPC answers at one of the addresses: perhaps the one to be served.
+bool answers(const Walk& walk, const char* scheme, ServedPort& served) {
   ClientOptions options = walk.options;
   options.auth = std::monostate();
   options.provider.name = "siwarp";
   options.provider.setup_timeout_client = std::chrono::milliseconds(1'000);
   options.call_timeout = std::chrono::seconds(1);
-  auto client = Client::connect(fmt::format("{}://{}", scheme, asked_at(served)), options);
-  if (!client) return false;
-  const auto called = call_null(*client, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3);
-  return called || called.error().code == Errc::kNotAvailable;
+  for (const addrinfo* each = served.addresses.get(); each != nullptr; each = each->ai_next) {
+    const std::string host = numeric_host(*each);
+    auto client =
+        Client::connect(fmt::format("{}://{}", scheme, asked_at(host, served.port)), options);
+    if (!client) continue;
+    const auto called = call_null(*client, mount3::MOUNT_PROGRAM, mount3::MOUNT_V3);
+    if (!called && called.error().code != Errc::kNotAvailable) continue;
+    served.taken = host;
+    return true;
+  }
+  return false;
 }
 
 // Returns what is wrong with a port; empty: nothing. Adds what was seen to the text.
-std::string look_at_port(const Walk& walk, const ServedPort& served, const char* scheme,
+std::string look_at_port(const Walk& walk, ServedPort& served, const char* scheme,
                          std::string& text) {
-  if (served.port == 0) {
-    text += fmt::format("{}a free one for {}", text.empty() ? "" : ", ", scheme);
-    return {};
-  }
   const int error = try_port(served);
   const bool is_served = error == EADDRINUSE && answers(walk, scheme, served);
   if (error == 0 || is_served) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", served.port,
-                        is_served ? "answers RPC already" : "is free");
+    text += text.empty() ? "" : ", ";
+    text += served.port == 0
+                ? fmt::format("a free one for {}", scheme)
+                : fmt::format("{} {}", served.port, is_served ? "answers RPC already" : "is free");
     return {};
   }
-  return fmt::format("port {} of {} cannot be listened on: {}", served.port, served.host,
-                     std::strerror(error));
+  const std::string port = served.port == 0 ? "no port" : fmt::format("port {}", served.port);
+  return fmt::format("{} of {} {} be listened on: {}", port, served.host,
+                     served.port == 0 ? "can" : "cannot",
+                     served.problem.empty() ? std::strerror(error) : served.problem);
 }
 
 }  // namespace
@@ -233,12 +266,15 @@ Finding check_listening(Walk& walk) {
         fmt::format("the kernel's nfsd listens for RDMA at port {}, which the settings want", port),
         fmt::format("systemctl stop nfs-server, or take another port (--port {})", port + 1));
   }
-  std::string problem = look_at_port(walk, {host, port}, "rdma", text);
+  ServedPort rdma = served_port(host, port);
+  std::string problem = look_at_port(walk, rdma, "rdma", text);
   const std::string remedy =
       "`ss -ltnp` names the program that has it: end that one, or take another port (--port, "
       "--nfs-tcp-port), or an address of this machine (--listen); ports below 1024 take root";
   if (!problem.empty()) return Finding::failed(problem, remedy);
-  problem = look_at_port(walk, {host, told.value_or(kNfsTcpPort)}, "tcp", text);
+  // A server listens by TCP at the address that it has for RDMA, even if its name has several.
+  ServedPort tcp = served_port(rdma.taken, told.value_or(kNfsTcpPort));
+  problem = look_at_port(walk, tcp, "tcp", text);
   if (problem.empty()) return Finding::ok(text);
   if (told) return Finding::failed(problem, remedy);
   return Finding::warning(problem, "without that port Linux asks elsewhere for MOUNT; " + remedy);

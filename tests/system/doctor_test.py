@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """`rpcrdma doctor`: each step with its fault planted, on a machine that the test makes up or at a server of its own."""
+import contextlib
 import json
 import os
 import re
 import resource
 import socket
 import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -95,6 +97,14 @@ class DoctorFixture(CommandFixture):
         found, text, to_do = self.line(result, step)
         self.assertEqual((found, to_do, result.returncode), (state, "", 0), result.stdout)
         self.assertIn(seen, text)
+        return result
+
+    def in_namespace(self, kinds, script):
+        """Runs a script of the shell where the network or the files are its own."""
+        result = subprocess.run(["unshare", *kinds.split(), "sh", "-c", script], capture_output=True, text=True,
+                                timeout=BOUND_S, check=False, env=os.environ | {"RPCRDMA_DOCTOR_ROOT": str(self.machine)})
+        if result.returncode == 77 or "unshare" in result.stderr:
+            self.skipTest(f"no namespace can be made here: {result.stderr}")
         return result
 
 
@@ -307,14 +317,6 @@ class ServerSteps(DoctorFixture):
         self.plant("proc/net/if_inet6", "")
         self.fails("name", "::1 has IPv6 addresses alone (::1), and this machine has no IPv6", "an IPv4 address",
                    "nfs+rdma://[::1]:20049/data")
-
-    def in_namespace(self, kinds, script):
-        """Runs a script of the shell where the network or the files are its own."""
-        result = subprocess.run(["unshare", *kinds.split(), "sh", "-c", script], capture_output=True, text=True,
-                                timeout=BOUND_S, check=False, env=os.environ | {"RPCRDMA_DOCTOR_ROOT": str(self.machine)})
-        if result.returncode == 77 or "unshare" in result.stderr:
-            self.skipTest(f"no namespace can be made here: {result.stderr}")
-        return result
 
     def test_no_route(self):
         result = self.in_namespace("--net", f"{COMMAND} doctor rdma://192.0.2.1")
@@ -583,8 +585,16 @@ class ServerSteps(DoctorFixture):
 
 
 class ExportingSideSteps(DoctorFixture):
-    def settings(self, **values):
-        file = self.root / "serve.toml"
+    def need_address(self, host):
+        """Skips a subtest at an address of a family that this machine has not."""
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
+                attempt.bind((host, 0))
+        except OSError as error:
+            self.skipTest(f"nothing can listen at {host} here: {error}")
+
+    def settings(self, file_name="serve.toml", **values):
+        file = self.root / file_name
         file.write_text("".join(f"{name.replace('_', '-')} = {json.dumps(value)}\n" for name, value in values.items()))
         return file
 
@@ -616,6 +626,7 @@ class ExportingSideSteps(DoctorFixture):
     def test_listener_at_another_address_takes_no_port(self):
         for listen in ("127.0.0.2", "::1"):
             with self.subTest(listen), socket.create_server(("127.0.0.3", 0)) as other:
+                self.need_address(listen)
                 port = other.getsockname()[1]
                 file = self.settings(nfs=[f"{self.served}:ro"], listen=listen, port=port, nfs_tcp_port=0)
                 self.is_fine("ports", f"{port} is free, a free one for tcp", "--server", "--config", file)
@@ -624,9 +635,48 @@ class ExportingSideSteps(DoctorFixture):
                 with socket.create_server((listen, port), family=socket.AF_INET6 if ":" in listen else socket.AF_INET):
                     self.fails("ports", f"port {port} of {listen} cannot be listened on: Address already in use",
                                "--nfs-tcp-port", "--server", "--config", file)
-        file = self.settings(nfs=[f"{self.served}:ro"], listen="192.0.2.77", port=20049, nfs_tcp_port=0)
-        self.fails("ports", "port 20049 of 192.0.2.77 cannot be listened on: Cannot assign requested address", "--listen",
-                   "--server", "--config", file)
+
+    def test_host_at_which_no_port_can_be_listened_on(self):
+        no_name = "x" * 64  # longer than a label may be: no name server is asked
+        reasons = {"192.0.2.77": "Cannot assign requested address", no_name: "Name or service not known"}
+        for listen, reason in reasons.items():
+            for port, seen in ((20049, f"port 20049 of {listen} cannot be listened on: {reason}"),
+                               (0, f"no port of {listen} can be listened on: {reason}")):
+                with self.subTest(listen, port=port):
+                    file = self.settings(nfs=[f"{self.served}:ro"], listen=listen, port=port, nfs_tcp_port=0)
+                    self.fails("ports", seen, "--listen", "--server", "--config", file)
+
+    def test_zone_of_an_address_is_read_as_serve_reads_it(self):
+        self.need_address("::1")
+        file = self.settings(nfs=[f"{self.served}:ro"], listen="[::1%251]", port=0, nfs_tcp_port=0)
+        self.is_fine("ports", "a free one for rdma, a free one for tcp", "--server", "--config", file)
+
+    def test_each_address_of_a_name_is_tried(self):
+        both = ("127.0.0.2", "127.0.0.3")
+        (self.root / "hosts").write_text("".join(f"{address} two.test\n" for address in both))
+        for mine, taken in (both, both[::-1]):
+            with self.subTest(mine), socket.create_server((taken, 0)) as other:
+                port = other.getsockname()[1]
+                file = self.settings(nfs=[f"{self.served}:ro"], listen="two.test", port=port, nfs_tcp_port=0)
+                script = (f"mount --bind {self.root}/hosts /etc/hosts || exit 77\n"
+                          f"{COMMAND} doctor --timeout 40 --server --config {file}")
+                result = self.in_namespace("--mount", script)
+                self.assertEqual(self.line(result, "ports")[:2], ("ok", f"{port} is free, a free one for tcp"))
+                with self.serving(listen=mine, port=port, nfs_tcp_port=0):
+                    result = self.in_namespace("--mount", script)
+                    self.assertEqual(self.line(result, "ports")[:2],
+                                     ("ok", f"{port} answers RPC already, a free one for tcp"))
+                with socket.create_server((mine, port)):
+                    result = self.in_namespace("--mount", script)
+                    self.assertEqual(self.line(result, "ports")[:2],
+                                     ("FAILED", f"port {port} of two.test cannot be listened on: Address already in use"))
+                # A server listens by TCP where it listens by RDMA alone: at the one that is free.
+                with socket.create_server((mine, 0)) as tcp:
+                    tcp_port = tcp.getsockname()[1]
+                    self.settings(nfs=[f"{self.served}:ro"], listen="two.test", port=port, nfs_tcp_port=tcp_port)
+                    result = self.in_namespace("--mount", script)
+                    self.assertEqual(self.line(result, "ports")[:2],
+                                     ("FAILED", f"port {tcp_port} of {mine} cannot be listened on: Address already in use"))
 
     def test_port_that_the_kernels_server_has_for_rdma(self):
         self.plant("proc/fs/nfsd/portlist", "rdma 20049\ntcp 2049\n")
@@ -641,20 +691,30 @@ class ExportingSideSteps(DoctorFixture):
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertIn(f"{server.port} answers RPC already", self.line(result, "ports")[1])
 
+    @contextlib.contextmanager
+    def serving(self, **values):
+        """Serves by these settings. Gives the ports of the server, by scheme."""
+        values = {"nfs": [f"{self.served}:ro"], "provider": "siwarp", "handle-key": str(self.root / "key")} | values
+        with (tempfile.TemporaryFile("w+") as errors,
+              subprocess.Popen([COMMAND, "serve", "--config", self.settings("served.toml", **values)], text=True,
+                               stdout=subprocess.PIPE, stderr=errors) as server):
+            try:
+                line = server.stdout.readline()
+                errors.seek(0)
+                self.assertTrue(line.startswith("ready"), line + errors.read())
+                yield {scheme: int(port) for scheme, port in re.findall(r" (\w+(?:\+\w+)?)://\S+?:(\d+)(?=[ /\n])", line)}
+            finally:
+                server.kill()
+
     def test_ports_of_the_server_itself_are_all_right_at_any_address(self):
         for listen in ("127.0.0.2", "0.0.0.0", "::1", "::"):
-            values = {"nfs": [f"{self.served}:ro"], "listen": listen, "provider": "siwarp", "handle-key": str(self.root / "key")}
-            with self.subTest(listen), subprocess.Popen(
-                    [COMMAND, "serve", "--config", self.settings(port=0, nfs_tcp_port=0, **values)], text=True,
-                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
-                try:
-                    line = server.stdout.readline()
-                    ports = {scheme: int(port) for scheme, port in re.findall(r" (\w+(?:\+\w+)?)://\S+?:(\d+)(?=[ /\n])", line)}
-                    file = self.settings(port=ports["nfs+rdma"], nfs_tcp_port=ports["nfs+tcp"], **values)
+            with self.subTest(listen):
+                self.need_address(listen)
+                with self.serving(listen=listen, port=0, nfs_tcp_port=0) as ports:
+                    file = self.settings(nfs=[f"{self.served}:ro"], listen=listen, provider="siwarp",
+                                         port=ports["nfs+rdma"], nfs_tcp_port=ports["nfs+tcp"])
                     self.is_fine("ports", f"{ports['nfs+rdma']} answers RPC already, {ports['nfs+tcp']} answers RPC already",
                                  "--server", "--config", file)
-                finally:
-                    server.kill()
 
     def test_no_rpcbind_is_a_warning(self):
         file = self.settings(nfs=[f"{self.served}:ro"], port=0, nfs_tcp_port=0)
