@@ -64,8 +64,8 @@ class GssFork : public ::testing::Test {
     auto call = client.prepare(kProcedure);
     return call && client.call(std::move(*call));
   }
-  // Waits until no other thread does anything. Sanitizers hold locks while a thread starts, and no
-  // fork() releases them in the child.
+  // Waits until no other thread does anything. AddressSanitizer holds locks while a thread starts,
+  // and a child that is made then finds them locked for ever.
   static bool all_others_sleep() {
     const auto limit = std::chrono::steady_clock::now() + seconds(20);
     const std::string own = std::to_string(::gettid());
@@ -113,6 +113,9 @@ TEST_F(GssFork, ChildOfAProgramWithSecureCallsEndsByExit) {
 }
 
 TEST_F(GssFork, ChildOfAProgramWithSecureCallsMakesItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer ends a child that starts threads if its parent has several";
+#endif
   Client client = connect();
   ASSERT_TRUE(is_answered(client));
   EXPECT_EQ(child_that([this] {
