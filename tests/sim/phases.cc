@@ -204,7 +204,10 @@ Simulation::LeftBehind Simulation::what_remains(const ServerActor& actor) const 
 
 void Simulation::note_drained(ServerActor& actor) const {
   if (actor.options.shards == 1 || !actor.stopping || actor.left_behind) return;
-  if (actor.server->drained()) actor.left_behind = what_remains(actor);
+  if (!actor.server->drained()) return;
+  actor.left_behind = what_remains(actor);
+  // Connections of RDMA may still be closing: their ends would be noticed in the next turn.
+  actor.left_behind->connections_max = actor.server->connections();
 }
 
 void Simulation::check_drained(const ServerActor& actor) {
