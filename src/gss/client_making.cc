@@ -190,7 +190,7 @@ bool ClientGss::is_renewal_due() {
     return false;
   }
   if (!is_done(*in_advance_)) return false;
-  if (now_() - in_advance_->begun > kTokenAgeMax) {
+  if (in_advance_->context && now_() - in_advance_->begun > kTokenAgeMax) {
     in_advance_.reset();
     prepare_renewal();
     return false;
