@@ -34,7 +34,8 @@ void encode_token(Bytes token, std::vector<std::byte>& into) {
 std::string refusal(std::uint32_t major, std::uint32_t minor) {
   return fmt::format(
       "the server refuses it (GSS status {:#x}, minor {:#x}): its log says why. It may have no key "
-      "for this name in its keytab, or its clock may differ by more than five minutes",
+      "for this name in its keytab, its clock may differ by more than five minutes, or too many of "
+      "this host's requests for a context wait there",
       major, minor);
 }
 

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -136,12 +137,13 @@ class ServerGssTest : public ::testing::Test {
   Held executor_;
   FakeMechanism mechanism_;
   std::deque<std::unique_ptr<Context>> initiating_;
+  std::vector<std::string> reports_;
   ServerGss auth_{mechanism_,
                   executor_,
                   {},
                   test::counted_handles(kFirstHandle),
                   [] { return Instant{}; },
-                  {},
+                  [this](std::string_view why) { reports_.emplace_back(why); },
                   {.bodies = 3, .tokens_per_host = kTokensPerHost}};
 };
 
@@ -180,6 +182,8 @@ TEST_F(ServerGssTest, TokensOfAHostBeyondItsShareAreRefusedAndThoseOfOthersAreTa
   const InitResults said = refused->seal();
   EXPECT_EQ(said.major, Status::kFailure);
   EXPECT_TRUE(said.handle.empty());
+  ASSERT_EQ(reports_.size(), 1U);
+  EXPECT_NE(reports_[0].find("too many tokens of its host"), std::string::npos) << reports_[0];
   run_all();
   EXPECT_FALSE(refused->is_ended) << "it has ended at once";
   EXPECT_EQ(other->seal().major, Status::kComplete);
