@@ -92,6 +92,12 @@ void ContextTable::remove(const Use& context) {
   if (!context.kept_->is_out) (void)take_out(*context.kept_);  // it is used
 }
 
+void ContextTable::remove_begun(const Use& context) {
+  Kept& kept = *context.kept_;
+  const std::lock_guard lock(mutex_);
+  if (!kept.is_out && !kept.is_complete) (void)take_out(kept);  // it is used
+}
+
 std::size_t ContextTable::size() const {
   const std::lock_guard lock(mutex_);
   return by_handle_.size();

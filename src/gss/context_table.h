@@ -112,6 +112,8 @@ class ContextTable {
   Use find_begun(Bytes handle, std::string_view peer);
   // find() no longer finds it.
   void remove(const Use& context);
+  // Removes an incomplete context; does nothing if the context is complete.
+  void remove_begun(const Use& context);
 
   static void encode(std::uint64_t handle, std::span<std::byte, kHandleSize> into) noexcept;
   std::size_t size() const;

@@ -70,6 +70,17 @@ class ContextTableTest : public ::testing::Test {
       [this] { return now_; }};
 };
 
+TEST_F(ContextTableTest, RemovesABegunContextOnlyWhileItIsIncomplete) {
+  const auto begun = table_.add(made(), kPeer), complete = table_.add(made(), kPeer);
+  table_.set_complete(complete);
+  table_.remove_begun(complete);
+  EXPECT_TRUE(table_.find(handle(complete->handle)));
+  table_.remove_begun(begun);
+  table_.remove_begun(begun);
+  EXPECT_FALSE(table_.find_begun(handle(begun->handle), kPeer));
+  EXPECT_EQ(table_.size(), 1U);
+}
+
 TEST_F(ContextTableTest, FindsWhatIsComplete) {
   const auto use = table_.add(made(), kPeer);
   const Handle its = handle(use->handle);

@@ -219,6 +219,8 @@ StepEnd ServerGss::unwrap(CallAcceptance& call, AuthStep& step) {
   });
   if (is_taken) return StepEnd::kPending;
   call.arguments = MutableBytes{};
+  // Without this token the context stays incomplete.
+  if (state.context) contexts_.remove_begun(state.context);
   state.status = {Status::kFailure, 0, std::string(kTooManyTokens)};
   if (report_) report_(state.status.text);
   return StepEnd::kDone;

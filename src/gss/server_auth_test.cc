@@ -292,6 +292,35 @@ TEST(ServerGssInTheMaking, AnswerToACallWhoseTokenIsNotTakenDoesNotWaitForTheOne
   EXPECT_EQ(second.acceptance.reply_verifier.flavor, AuthFlavor::kRpcsecGss);
 }
 
+TEST(ServerGssInTheMaking, ContextWhoseNextTokenIsRefusedIsGivenBack) {
+  FakeMechanism mechanism({.exchanges = 2});
+  Held executor;
+  ServerGss auth(
+      mechanism, executor, {}, test::counted_handles(1), [] { return Instant{}; }, {},
+      ServerGss::Pace{.tokens_per_host = 1});
+  const auto initiating = std::move(*mechanism.initiate("test@server"));
+  Octets token;
+  ASSERT_FALSE(initiating->step({}, token).is_error());
+  CredentialBody said{.control = static_cast<std::uint32_t>(Control::kInit), .service = 1};
+  Incoming first(auth, "10.0.0.1:1000", said), other(auth, "10.0.0.1:1001", said);
+  ASSERT_EQ(first.accept(), StepEnd::kDone);
+  ASSERT_EQ(first.unwrap(opaque(token)), StepEnd::kPending);
+  executor.run_first();
+  const InitResults answer = first.seal();
+  ASSERT_EQ(answer.major, Status::kContinueNeeded);
+  ASSERT_EQ(other.accept(), StepEnd::kDone);
+  ASSERT_EQ(other.unwrap(opaque(token)), StepEnd::kPending);
+  EXPECT_EQ(auth.contexts().size(), 1U);
+  said.control = static_cast<std::uint32_t>(Control::kContinueInit);
+  said.handle = answer.handle;
+  Incoming second(auth, "10.0.0.1:1000", said);
+  ASSERT_EQ(second.accept(), StepEnd::kDone);
+  EXPECT_EQ(second.unwrap(opaque(token)), StepEnd::kDone) << "the other one's token waits";
+  EXPECT_EQ(second.seal().major, Status::kFailure);
+  EXPECT_EQ(auth.contexts().size(), 0U);
+  executor.run_first();
+}
+
 // A client could not tell such a server from another one.
 TEST(ServerGssInTheMaking, ContextThatMakesNoChecksumIsRefused) {
   FakeMechanism mechanism({.exchanges = 2});
