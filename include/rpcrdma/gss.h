@@ -135,8 +135,9 @@ struct ClientSecurity {
 struct ServerSecurity {
   Kerberos kerberos{};
   std::size_t contexts_max = 16'384;  // beyond, the host with most loses its oldest
-  // Threads that make contexts, and protect long messages. An executor in their place has at most
-  // as many long messages at a time, and two tokens; hosts take turns at both.
+  // Threads that make contexts, and run steps that protect long messages, or short ones whose
+  // context is busy. An executor in their place has at most as many such steps at a time, four
+  // unless the application sets this, and two tokens; hosts take turns at both.
   std::size_t threads = 4;
   // Called, on any thread and several at a time, with the reason why a client gets no context: for
   // the server's log. Any client can cause it, as often as it likes.

@@ -48,7 +48,7 @@ class HostTurns {
   std::unordered_map<std::string, Line> lines_;  // of hosts that have steps that wait
   std::deque<Line*> turns_;                      // the same; the next one first
   std::size_t waiting_ = 0;                      // steps, of all hosts
-  std::size_t given_ = 0;      // so many of them the executor runs without another end()
+  std::size_t given_ = 0;      // the executor runs this many of them before another end()
   std::size_t under_way_ = 0;  // these, and those that have begun
 };
 

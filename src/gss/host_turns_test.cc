@@ -51,7 +51,7 @@ TEST_F(HostTurnsTest, HostsTakeTurnsHoweverManyStepsOneOfThemHas) {
   EXPECT_EQ(notes_, "abcabaaa");
 }
 
-TEST_F(HostTurnsTest, ExecutorHasSoManyStepsAtATime) {
+TEST_F(HostTurnsTest, ExecutorHasAtMostTheGivenNumberOfSteps) {
   HostTurns turns(executor_, 2);
   int begun = 0;
   for (const char* const host : {"a", "b", "c", "d"}) {
