@@ -15,6 +15,8 @@
 //
 // After fork() the connection is the parent's. A child may destroy its copy of the client; it calls
 // by it, or makes progress, only if the parent uses its own no more, and not over an RDMA device.
+// With gss::ClientSecurity, no step of a call may be under way on another thread at the fork: when
+// the child destroys its copy, as by exit(), it would wait for that thread of its parent for ever.
 #ifndef RPCRDMA_CLIENT_H_
 #define RPCRDMA_CLIENT_H_
 
