@@ -7,20 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "gss/held_executor_for_test.h"
+
 namespace rpcrdma::gss {
 namespace {
-
-// Runs what it has when the test says so.
-class Held final : public Executor {
- public:
-  void submit(Work work) override { works.push_back(std::move(work)); }
-  void run_first() {
-    Work work = std::move(works.front());
-    works.erase(works.begin());
-    work();
-  }
-  std::vector<Work> works;
-};
 
 class HostTurnsTest : public ::testing::Test {
  protected:
@@ -36,7 +26,7 @@ class HostTurnsTest : public ::testing::Test {
     while (!executor_.works.empty()) executor_.run_first();
   }
 
-  Held executor_;
+  HeldExecutor executor_;
   std::vector<std::unique_ptr<std::string>> names_;
   std::string notes_;
 };

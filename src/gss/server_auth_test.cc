@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gss/executor.h"
+#include "gss/held_executor_for_test.h"
 #include "gss/message.h"
 #include "support/fake_mechanism.h"
 
@@ -22,18 +23,6 @@ namespace {
 
 using test::FakeMechanism;
 using Octets = std::vector<std::byte>;
-
-// Runs what it has when the test says so.
-class Held final : public Executor {
- public:
-  void submit(Work work) override { works.push_back(std::move(work)); }
-  void run_first() {
-    Work work = std::move(works.front());
-    works.pop_front();
-    work();
-  }
-  std::deque<Work> works;
-};
 
 Octets opaque(Bytes data) {
   Octets made(xdr::kWordSize + xdr::padded_memory(data.size()));
@@ -134,7 +123,7 @@ class ServerGssTest : public ::testing::Test {
     while (!executor_.works.empty()) executor_.run_first();
   }
 
-  Held executor_;
+  HeldExecutor executor_;
   FakeMechanism mechanism_;
   std::deque<std::unique_ptr<Context>> initiating_;
   std::vector<std::string> reports_;
@@ -294,7 +283,7 @@ TEST(ServerGssInTheMaking, AnswerToACallWhoseTokenIsNotTakenDoesNotWaitForTheOne
 
 TEST(ServerGssInTheMaking, ContextWhoseNextTokenIsRefusedIsGivenBack) {
   FakeMechanism mechanism({.exchanges = 2});
-  Held executor;
+  HeldExecutor executor;
   ServerGss auth(
       mechanism, executor, {}, test::counted_handles(1), [] { return Instant{}; }, {},
       ServerGss::Pace{.tokens_per_host = 1});

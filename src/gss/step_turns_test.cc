@@ -15,22 +15,11 @@
 #include <vector>
 
 #include "gss/executor.h"
+#include "gss/held_executor_for_test.h"
 #include "gss/locked_step.h"
 
 namespace rpcrdma::gss {
 namespace {
-
-// Runs what it has when the test says so.
-class Held final : public Executor {
- public:
-  void submit(Work work) override { works.push_back(std::move(work)); }
-  void run_first() {
-    Work work = std::move(works.front());
-    works.erase(works.begin());
-    work();
-  }
-  std::vector<Work> works;
-};
 
 struct Ended final : AuthStep {
   void finish() override { is_ended = true; }
@@ -38,7 +27,7 @@ struct Ended final : AuthStep {
 };
 
 TEST(StepTurns, GiveTheExecutorOneStepAtATimeInTheirOrder) {
-  Held executor;
+  HeldExecutor executor;
   DirectQueue queue(executor);
   StepTurns turns;
   std::string notes;
@@ -59,7 +48,7 @@ TEST(StepTurns, GiveTheExecutorOneStepAtATimeInTheirOrder) {
 
 // The end of a call may be the end of its context.
 TEST(StepTurns, MayBeDestroyedByTheEndOfTheLastStep) {
-  Held executor;
+  HeldExecutor executor;
   DirectQueue queue(executor);
   auto turns = std::make_unique<StepTurns>();
   turns->submit(
@@ -74,7 +63,7 @@ struct ContextForTest {
 };
 
 TEST(LockedStep, ContextHasOneStepWithTheExecutorHoweverManyBytesItsCallsHave) {
-  Held executor;
+  HeldExecutor executor;
   DirectQueue queue(executor);
   ContextForTest one, other;
   std::vector<Ended> ends(5);
@@ -92,7 +81,7 @@ TEST(LockedStep, ContextHasOneStepWithTheExecutorHoweverManyBytesItsCallsHave) {
 }
 
 TEST(LockedStep, FewBytesAreForTheThreadOfTheConnectionUnlessTheContextIsInUse) {
-  Held executor;
+  HeldExecutor executor;
   DirectQueue queue(executor);
   ContextForTest context;
   Ended end;
