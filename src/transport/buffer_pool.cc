@@ -42,6 +42,7 @@ MutableBytes BufferPool::take(std::size_t size) {
     memory = static_cast<std::byte*>(::operator new(bytes, kAlignment, std::nothrow));
     if (memory == nullptr) return {};
     bytes_held_ += bytes;
+    large_held_ += large_size(bytes);
     // Room to keep every buffer of the class, so that giving one back never allocates.
     kept.reserve(kept.size() + bytes_held_ / bytes + 1);
   }
@@ -55,20 +56,25 @@ void BufferPool::give_back(MutableBytes buffer) {
   kept_[class_of(buffer.size())].push_back(buffer.data());
 }
 
+bool BufferPool::has_room(std::size_t size) const noexcept {
+  return bytes_held_ + size <= bytes_max_ &&
+         (size <= kSmallMax || large_held_ + size <= large_bytes_max(bytes_max_));
+}
+
 // Frees kept buffers of other sizes until `size` more bytes are within the bound.
 bool BufferPool::make_room(std::size_t size, std::size_t except_class) {
-  const std::size_t bound = size <= kSmallMax ? bytes_max_ : large_bytes_max(bytes_max_);
-  for (std::size_t index = kClasses; index-- > 0 && bytes_held_ + size > bound;) {
+  for (std::size_t index = kClasses; index-- > 0 && !has_room(size);) {
     if (index == except_class) continue;
     auto& kept = kept_[index];
-    while (!kept.empty() && bytes_held_ + size > bound) {
+    while (!kept.empty() && !has_room(size)) {
       for (Watcher* watcher : watchers_) watcher->handle_freed(kept.back());
       free_buffer(kept.back());
       kept.pop_back();
       bytes_held_ -= kSizeMin << index;
+      large_held_ -= large_size(kSizeMin << index);
     }
   }
-  return bytes_held_ + size <= bound;
+  return has_room(size);
 }
 
 }  // namespace rpcrdma::transport

@@ -34,7 +34,8 @@ class BufferPool {
   };
 
   // Never holds more than `bytes_max` of buffers, in use and kept together. An eighth of it is only
-  // for buffers of up to kSmallMax, so that bulk data cannot keep messages from being answered.
+  // for buffers of up to kSmallMax, so that bulk data cannot keep messages from being answered; it
+  // is what they use first, so that they leave the rest to bulk data.
   explicit BufferPool(std::size_t bytes_max) noexcept : bytes_max_(bytes_max) {}
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
@@ -65,10 +66,12 @@ class BufferPool {
  private:
   static constexpr std::size_t kClasses = 13;  // 4 KiB << 0 … 4 KiB << 12
   static std::size_t class_of(std::size_t size) noexcept;
+  bool has_room(std::size_t size) const noexcept;
   bool make_room(std::size_t size, std::size_t except_class);
 
   const std::size_t bytes_max_;
   std::size_t bytes_held_ = 0;
+  std::size_t large_held_ = 0;  // of these, above kSmallMax
   std::size_t bytes_in_use_ = 0;
   std::array<std::vector<std::byte*>, kClasses> kept_;
   std::vector<Watcher*> watchers_;

@@ -67,6 +67,18 @@ TEST(BufferPool, KeepsAnEighthForSmallBuffers) {
   for (const MutableBytes buffer : large) pool.give_back(buffer);
 }
 
+TEST(BufferPool, SmallBuffersUseTheirEighthFirst) {
+  BufferPool pool(1U << 20U);
+  std::vector<MutableBytes> taken;
+  for (int i = 0; i < 32; ++i) taken.push_back(pool.take(4096));
+  for (int i = 0; i < 14; ++i) {
+    taken.push_back(pool.take(65536));
+    EXPECT_FALSE(taken.back().empty());
+  }
+  EXPECT_TRUE(pool.take(1).empty());
+  for (const MutableBytes buffer : taken) pool.give_back(buffer);
+}
+
 TEST(BufferPool, CountsOnlyWhatIsNotSmallAgainstTheShareOfLargeBuffers) {
   EXPECT_EQ(BufferPool::large_size(BufferPool::kSmallMax), 0U);
   EXPECT_EQ(BufferPool::large_size(BufferPool::kSmallMax + 1), 2 * BufferPool::kSmallMax);
