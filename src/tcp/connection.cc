@@ -397,6 +397,7 @@ void Connection::end(const End& why) {
   end_ = why;
   if (socket_) reactor_.unwatch(socket_.value(), *this);
   socket_.close();
+  reader_.clear();
   outgoing_.clear();
 }
 

@@ -491,9 +491,17 @@ TEST_F(ConnectingTest, SilenceEndsItInTime) {
 // Memory that the test gives out.
 class Tap final : public Memory {
  public:
-  MutableBytes take(std::size_t size) override { return open ? heap_.take(size) : MutableBytes{}; }
-  void give_back(MutableBytes buffer) override { heap_.give_back(buffer); }
+  MutableBytes take(std::size_t size, std::size_t whole) override {
+    if (!open) return {};
+    ++given;
+    return heap_.take(size, whole);
+  }
+  void give_back(MutableBytes buffer) override {
+    --given;
+    heap_.give_back(buffer);
+  }
   bool open = false;
+  int given = 0;  // buffers
 
  private:
   HeapMemory heap_;
@@ -537,6 +545,24 @@ TEST(ConnectionMemory, PeerThatWaitsForItIsNotSaidToStall) {
   }
   EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
   EXPECT_EQ(connection->cause().code, ENOMEM);
+}
+
+TEST(ConnectionMemory, ComesBackWhenTheConnectionEndsInsideOfARecord) {
+  auto reactor = std::move(*posix::Reactor::make());
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  const posix::Fd peer(pair[1]);
+  Tap memory;
+  memory.open = true;
+  auto connection =
+      std::move(*Connection::open(*reactor, {posix::Fd(pair[0]), "local"}, memory, {}));
+  const Stream record = record_of(some_bytes(1000));
+  ASSERT_EQ(::send(peer.value(), record.data(), 500, 0), 500);
+  reactor->dispatch();
+  EXPECT_FALSE(connection->receive().has_value());
+  EXPECT_EQ(memory.given, 1);
+  connection->abort();
+  EXPECT_EQ(memory.given, 0);
 }
 
 // --- A look at the peer ------------------------------------------------------------------------

@@ -12,9 +12,10 @@ namespace rpcrdma::tcp {
 // Bounds what the messages of all connections take together.
 class Memory {
  public:
-  // Takes at least `size` bytes, which are the caller's until give_back(). Empty: none is left;
-  // memory may become free later.
-  virtual MutableBytes take(std::size_t size) = 0;
+  // Takes at least `size` bytes, which are the caller's until give_back(), for a message that takes
+  // `whole` at most: with as many it is the last time. Empty: none is left; memory may become free
+  // later.
+  virtual MutableBytes take(std::size_t size, std::size_t whole) = 0;
   // Precondition: take() returned exactly this span.
   virtual void give_back(MutableBytes buffer) = 0;
 
@@ -25,7 +26,9 @@ class Memory {
 // Takes memory from the heap, without a bound beyond that of each record.
 class HeapMemory final : public Memory {
  public:
-  MutableBytes take(std::size_t size) override { return {new std::byte[size], size}; }
+  MutableBytes take(std::size_t size, std::size_t /*whole*/) override {
+    return {new std::byte[size], size};
+  }
   void give_back(MutableBytes buffer) override { delete[] buffer.data(); }
 };
 

@@ -108,7 +108,7 @@ void RecordReader::judge_head() noexcept {
 // Without memory for a small buffer the large one stays until there is.
 void RecordReader::keep_head() {
   if (buffer_.size() <= kFirstSize) return;
-  const MutableBytes smaller = memory_.take(head_size());
+  const MutableBytes smaller = memory_.take(head_size(), head_size());
   if (smaller.empty()) return;
   const std::size_t kept = std::min(size_, head_size());
   copy_bytes(Bytes(buffer_).first(kept), smaller.data());
@@ -128,7 +128,7 @@ bool RecordReader::grow() {
                                : last_ ? size_ + fragment_left_
                                        : limits_.size_max;
   const std::size_t size = std::min(size_max, std::max(kFirstSize, 4 * buffer_.size()));
-  const MutableBytes larger = memory_.take(size);
+  const MutableBytes larger = memory_.take(size, size_max);
   starved_ = larger.empty();
   if (starved_) return false;
   copy_bytes(Bytes(buffer_).first(size_), larger.data());

@@ -42,7 +42,7 @@ struct RecordLimits {
 enum class RecordError : std::uint8_t { kNone, kTooLarge, kTooManyFragments };
 
 // Puts one record after the other together. Memory grows fourfold as bytes come: a peer that
-// announces much and sends little gets little.
+// announces much and sends little gets little, unless Memory has more for it.
 class RecordReader {
  public:
   static constexpr std::size_t kFirstSize = 4096;  // bytes of a record's first buffer
@@ -83,6 +83,8 @@ class RecordReader {
   bool starved() const noexcept { return starved_; }
   // Nothing of the next record has come.
   bool at_start() const noexcept { return fragments_ == 0 && mark_size_ == 0; }
+  // Forgets what has come of a record, and gives its memory back.
+  void clear() noexcept;
 
  private:
   std::size_t head_size() const noexcept {
@@ -95,7 +97,6 @@ class RecordReader {
   void judge_head() noexcept;
   void keep_head();
   bool grow();
-  void clear() noexcept;
 
   Memory& memory_;
   const RecordLimits limits_;

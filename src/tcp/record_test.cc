@@ -19,11 +19,11 @@ class Purse final : public Memory {
  public:
   explicit Purse(std::size_t bytes_max = 1U << 30U) : bytes_max_(bytes_max) {}
   ~Purse() { EXPECT_EQ(in_use, 0U); }
-  MutableBytes take(std::size_t size) override {
+  MutableBytes take(std::size_t size, std::size_t whole) override {
     if (in_use + size > bytes_max_) return {};
     in_use += size;
     most = std::max(most, in_use);
-    return heap_.take(size);
+    return heap_.take(size, whole);
   }
   void give_back(MutableBytes buffer) override {
     in_use -= buffer.size();

@@ -77,6 +77,9 @@ TEST(BufferPool, SmallBuffersUseTheirEighthFirst) {
   }
   EXPECT_TRUE(pool.take(1).empty());
   for (const MutableBytes buffer : taken) pool.give_back(buffer);
+  const MutableBytes large = pool.take(512U << 10U);
+  EXPECT_FALSE(large.empty()) << "in place of those that came back";
+  pool.give_back(large);
 }
 
 TEST(BufferPool, CountsOnlyWhatIsNotSmallAgainstTheShareOfLargeBuffers) {

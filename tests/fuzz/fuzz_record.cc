@@ -17,9 +17,9 @@ using tcp::RecordError;
 class Meter final : public tcp::Memory {
  public:
   ~Meter() { FUZZ_CHECK(in_use == 0, "memory that nobody has"); }
-  MutableBytes take(std::size_t size) override {
+  MutableBytes take(std::size_t size, std::size_t whole) override {
     in_use += size;
-    return heap_.take(size);
+    return heap_.take(size, whole);
   }
   void give_back(MutableBytes buffer) override {
     in_use -= buffer.size();

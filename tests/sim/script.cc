@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "rpc/pool_memory.h"
+#include "rpc/record_limits.h"
 #include "rpcrdma/xdr.h"
 
 namespace rpcrdma::simulation {

@@ -22,7 +22,7 @@ class ReplyMemory final : public tcp::Memory {
   ReplyMemory(const ReplyMemory&) = delete;
   ReplyMemory& operator=(const ReplyMemory&) = delete;
 
-  MutableBytes take(std::size_t size) override {
+  MutableBytes take(std::size_t size, std::size_t /*whole*/) override {
     MutableBytes buffer = pool_.take(size);
     if (buffer.empty() && lent_ <= 1) {  // one: that which grows
       buffer = {new std::byte[size], size};

@@ -11,7 +11,7 @@
 #include "rpc/call/sealing.h"
 #include "rpc/call/tcp_errors.h"
 #include "rpc/errors.h"
-#include "rpc/pool_memory.h"
+#include "rpc/record_limits.h"
 #include "rpc/time_limit.h"
 
 namespace rpcrdma::rpc {

@@ -8,9 +8,13 @@
 #include <vector>
 
 namespace rpcrdma::rpc {
+
+class Context;  // the queue only hands them out
+
 namespace {
 
-// The queue only hands them out.
+using Queue = MemoryQueue<Context>;
+
 class Calls {
  public:
   Context& operator[](std::size_t index) { return reinterpret_cast<Context&>(places_.at(index)); }
@@ -24,8 +28,7 @@ class Calls {
 
 class MemoryQueueTest : public ::testing::Test {
  protected:
-  MemoryQueue::Ticket enter(MemoryQueue::Member& member, std::size_t call,
-                            std::size_t bytes = 100) {
+  Queue::Ticket enter(Queue::Member& member, std::size_t call, std::size_t bytes = 100) {
     return tickets_.at(call) = queue_.enter(member, calls_[call], bytes);
   }
   std::size_t first() const { return calls_.index_of(queue_.first()); }
@@ -37,12 +40,12 @@ class MemoryQueueTest : public ::testing::Test {
   }
 
   Calls calls_;
-  MemoryQueue queue_;
-  std::array<MemoryQueue::Ticket, 16> tickets_;
+  Queue queue_;
+  std::array<Queue::Ticket, 16> tickets_;
 };
 
 TEST_F(MemoryQueueTest, ServesTheCallsOfASessionInTheirOrder) {
-  MemoryQueue::Member one(queue_);
+  Queue::Member one(queue_);
   for (std::size_t i = 0; i < 4; ++i) enter(one, i);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(serve(), i);
   EXPECT_TRUE(queue_.empty());
@@ -50,7 +53,7 @@ TEST_F(MemoryQueueTest, ServesTheCallsOfASessionInTheirOrder) {
 }
 
 TEST_F(MemoryQueueTest, ServesTheSessionThatHoldsLeast) {
-  MemoryQueue::Member greedy(queue_), modest(queue_);
+  Queue::Member greedy(queue_), modest(queue_);
   greedy.took(1000);
   modest.took(100);
   enter(greedy, 0);
@@ -65,7 +68,7 @@ TEST_F(MemoryQueueTest, ServesTheSessionThatHoldsLeast) {
 
 // Attackers that came before wait with many calls, or come again and again.
 TEST_F(MemoryQueueTest, ServesTheOldestAndTheOneThatWantsLeastByTurns) {
-  MemoryQueue::Member old(queue_), many(queue_), young(queue_);
+  Queue::Member old(queue_), many(queue_), young(queue_);
   enter(old, 0, 500);
   for (std::size_t i = 1; i < 6; ++i) enter(many, i);
   enter(young, 6);
@@ -75,9 +78,9 @@ TEST_F(MemoryQueueTest, ServesTheOldestAndTheOneThatWantsLeastByTurns) {
 }
 
 TEST_F(MemoryQueueTest, AmongThoseThatWantTheSameServesTheNewestEveryOtherTime) {
-  std::vector<std::unique_ptr<MemoryQueue::Member>> members;
+  std::vector<std::unique_ptr<Queue::Member>> members;
   for (std::size_t i = 0; i < 6; ++i) {
-    members.push_back(std::make_unique<MemoryQueue::Member>(queue_));
+    members.push_back(std::make_unique<Queue::Member>(queue_));
     enter(*members.back(), i);
   }
   std::vector<std::size_t> order;
@@ -86,7 +89,7 @@ TEST_F(MemoryQueueTest, AmongThoseThatWantTheSameServesTheNewestEveryOtherTime) 
 }
 
 TEST_F(MemoryQueueTest, TurnOfOneThatLeavesUnservedIsTheNextOnes) {
-  MemoryQueue::Member one(queue_), other(queue_);
+  Queue::Member one(queue_), other(queue_);
   enter(one, 0);
   enter(other, 1);
   queue_.stop_waiting(tickets_[0], false);
@@ -94,7 +97,7 @@ TEST_F(MemoryQueueTest, TurnOfOneThatLeavesUnservedIsTheNextOnes) {
 }
 
 TEST_F(MemoryQueueTest, NewFirstIsWorthTrying) {
-  MemoryQueue::Member greedy(queue_), modest(queue_);
+  Queue::Member greedy(queue_), modest(queue_);
   greedy.took(1000);
   enter(greedy, 0);
   queue_.note_tried(5000);

@@ -19,9 +19,7 @@ void PeerTable::erase(Peer& peer) {
   deadlines_.set(peer, std::nullopt);
   if (peer.wants_turn_) std::erase(wanted_, &peer);
   peer.wants_turn_ = true;  // so that the end of its connection is no news any more
-  for (std::size_t event = 0; event < waiting_.size(); ++event) {
-    if (peer.is_waiting_[event]) std::erase(waiting_[event], &peer);
-  }
+  if (peer.is_waiting_) std::erase(waiting_, &peer);
   if (!peer.reports_news_) std::erase(silent_, &peer);
   --count(peer.state_);
   Peers& peers = peers_[static_cast<std::size_t>(peer.transport_)];
@@ -55,24 +53,19 @@ void PeerTable::settle(Peer& peer, Instant now) {
   --count(peer.state_);
   ++count(state);
   peer.state_ = state;
-  if (peer.serving_.waits_for_a_duplicate()) wait_for(Event::kCallEnd, peer);
+  if (peer.serving_.waits_for_a_duplicate() && !std::exchange(peer.is_waiting_, true)) {
+    waiting_.push_back(&peer);
+  }
   deadlines_.set(peer, peer.next_deadline());
 }
 
 // --- Waiting -----------------------------------------------------------------------------------
 
-void PeerTable::wait_for(Event event, Peer& peer) {
-  const auto number = static_cast<std::size_t>(event);
-  if (std::exchange(peer.is_waiting_[number], true)) return;
-  waiting_[number].push_back(&peer);
-}
-
-void PeerTable::handle_event(Event event) {
-  const auto number = static_cast<std::size_t>(event);
-  std::erase_if(waiting_[number], [&](Peer* peer) {
+void PeerTable::handle_call_end() {
+  std::erase_if(waiting_, [&](Peer* peer) {
     // A turn costs more than a look.
-    if (event == Event::kCallEnd && peer->serving_.waits_for_other_duplicates()) return false;
-    peer->is_waiting_[number] = false;
+    if (peer->serving_.waits_for_other_duplicates()) return false;
+    peer->is_waiting_ = false;
     want_turn(*peer);
     return true;
   });

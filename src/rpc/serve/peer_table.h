@@ -56,20 +56,14 @@ class Peer : public rdma::NewsListener, public DeadlineHeap<Peer>::Entry {
   const Serving& serving_;
   PeerTable& table_;
   const Transport transport_;
-  State state_ = State::kOpen;        // behind its last turn
-  bool wants_turn_ = false;           // it has one, or is in PeerTable::wanted_
-  std::array<bool, 2> is_waiting_{};  // for each PeerTable::Event
-  std::size_t index_ = 0;             // among the peers of its transport
+  State state_ = State::kOpen;  // behind its last turn
+  bool wants_turn_ = false;     // it has one, or is in PeerTable::wanted_
+  bool is_waiting_ = false;     // for a call's end
+  std::size_t index_ = 0;       // among the peers of its transport
 };
 
 class PeerTable {
  public:
-  // Peers may wait for these, which are no news of their own.
-  enum class Event : std::uint8_t {
-    kCallEnd,     // a call ends of which another peer may have made a duplicate
-    kMemoryBack,  // the pool gets memory back
-  };
-
   // Takes a peer in; its first turn is in the next round.
   void add(std::unique_ptr<Peer> peer);
   // P is the class of the peers of P::kTransport.
@@ -107,11 +101,10 @@ class PeerTable {
   void settle(Peer& peer, Instant now);
   Deadline next_deadline() const noexcept { return deadlines_.first(); }
 
-  // Lets the peer wait for an event. handle_event() gives a turn to each that waits, in the order
-  // in which they began to; with kCallEnd to each one of whose calls may have ended.
-  void wait_for(Event event, Peer& peer);
-  bool anybody_waits_for(Event event) const noexcept { return !waiting(event).empty(); }
-  void handle_event(Event event);
+  // A call has ended: gives a turn to each peer that has made a duplicate of it, in the order in
+  // which they began to wait.
+  bool anybody_waits_for_a_call() const noexcept { return !waiting_.empty(); }
+  void handle_call_end();
 
  private:
   using Peers = std::vector<std::unique_ptr<Peer>>;
@@ -119,9 +112,6 @@ class PeerTable {
   void erase(Peer& peer);
   const Peers& peers_of(Peer::Transport transport) const noexcept {
     return peers_[static_cast<std::size_t>(transport)];
-  }
-  const std::vector<Peer*>& waiting(Event event) const noexcept {
-    return waiting_[static_cast<std::size_t>(event)];
   }
   std::size_t size() const noexcept { return peers_[0].size() + peers_[1].size(); }
   std::size_t& count(Peer::State state) noexcept {
@@ -133,9 +123,9 @@ class PeerTable {
 
   DeadlineHeap<Peer> deadlines_;
   std::vector<Peer*> wanted_, turns_;
-  std::array<std::vector<Peer*>, 2> waiting_;  // for each Event
-  std::vector<Peer*> silent_;                  // do not report news
-  std::array<std::size_t, 4> counts_{};        // of peers in each state
+  std::vector<Peer*> waiting_;  // for the end of a call of which they have made a duplicate
+  std::vector<Peer*> silent_;   // do not report news
+  std::array<std::size_t, 4> counts_{};  // of peers in each state
   const ReplyCarrier* in_turn_ = nullptr;
   std::uint64_t turns_given_ = 0;
   std::array<Peers, 2> peers_;  // of each transport; goes first: the end of a connection is news

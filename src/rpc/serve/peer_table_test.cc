@@ -14,10 +14,23 @@
 namespace rpcrdma::rpc {
 namespace {
 
-using Event = PeerTable::Event;
 using State = Peer::State;
 
 constexpr Instant kStart{std::chrono::seconds(1000)};
+
+class OnceService final : public Service {
+  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+    static constexpr ProcedureTraits kTraits{.number = 1, .is_idempotent = false};
+    return &kTraits;
+  }
+  void call(CallContext& context) override { context.succeed(); }
+};
+
+ReplyCache::Key key_of(std::uint32_t xid) {
+  return {
+      "10.0.0.1", {4711, 1, 1}, Xid{xid}, ReplyCache::checksum({}, 0), ReplyCache::checksum({}, 0)};
+}
+const ReplyCache::Key kSlow = key_of(5);
 
 class PeerTableTest : public ::testing::Test {
  protected:
@@ -64,6 +77,15 @@ class PeerTableTest : public ::testing::Test {
     return turns_;
   }
 
+  // All peers have a duplicate of a call that is under way elsewhere.
+  void receive_duplicate() {
+    cache_.begin(kSlow);
+    ASSERT_TRUE(registry_.add(4711, 1, service_));
+    carrier_.receive(encode_for_test({Xid{5}, {4711, 1, 1}, {}, {}}));
+    ASSERT_TRUE(carrier_.serving.waits_for_a_duplicate());
+  }
+
+  OnceService service_;
   oncrpc::ServiceRegistry registry_;
   ReplyCache cache_{16, 1U << 16U};
   MailboxForTest mailbox_;
@@ -131,74 +153,37 @@ TEST_F(PeerTableTest, PeerWhoseNewsNobodyReportsHasATurnInEachRound) {
   EXPECT_EQ(round(), "");
 }
 
-TEST_F(PeerTableTest, EventGivesTurnsToThoseThatWaitForIt) {
-  NamedPeer& a = add('a');
-  NamedPeer& b = add('b');
-  NamedPeer& c = add('c');
-  round();
-  table_.wait_for(Event::kMemoryBack, b);
-  table_.wait_for(Event::kMemoryBack, a);
-  table_.wait_for(Event::kMemoryBack, b);
-  table_.wait_for(Event::kCallEnd, c);
-  EXPECT_EQ(round(), "");
-  table_.handle_event(Event::kMemoryBack);
-  EXPECT_FALSE(table_.anybody_waits_for(Event::kMemoryBack));
-  EXPECT_TRUE(table_.anybody_waits_for(Event::kCallEnd));
-  EXPECT_EQ(round(), "ba");
-  table_.handle_event(Event::kMemoryBack);
-  EXPECT_EQ(round(), "");
-  table_.handle_event(Event::kCallEnd);
-  EXPECT_EQ(round(), "c");
-}
-
 // A peer can have many duplicates of a call that takes long: nobody looks them up, or has a turn
 // for them, whenever another call ends.
 TEST_F(PeerTableTest, PeerThatWaitsForACallHasATurnWhenThatOneEnds) {
-  const auto key_of = [](std::uint32_t xid) {
-    return ReplyCache::Key{"10.0.0.1",
-                           {4711, 1, 1},
-                           Xid{xid},
-                           ReplyCache::checksum({}, 0),
-                           ReplyCache::checksum({}, 0)};
-  };
-  const ReplyCache::Key slow = key_of(5), other = key_of(6);
-  cache_.begin(slow);
+  const ReplyCache::Key other = key_of(6);
   cache_.begin(other);
-  class OnceService final : public Service {
-    const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
-      static constexpr ProcedureTraits kTraits{.number = 1, .is_idempotent = false};
-      return &kTraits;
-    }
-    void call(CallContext& context) override { context.succeed(); }
-  } service;
-  ASSERT_TRUE(registry_.add(4711, 1, service));
   add('a');
-  carrier_.receive(encode_for_test({Xid{5}, {4711, 1, 1}, {}, {}}));
-  ASSERT_TRUE(carrier_.serving.waits_for_a_duplicate());
+  receive_duplicate();
   round();
-  EXPECT_TRUE(table_.anybody_waits_for(Event::kCallEnd));
+  EXPECT_TRUE(table_.anybody_waits_for_a_call());
   cache_.begin(other);
   cache_.finish(other, {});
-  table_.handle_event(Event::kCallEnd);
+  table_.handle_call_end();
   EXPECT_EQ(round(), "");
-  EXPECT_TRUE(table_.anybody_waits_for(Event::kCallEnd));
-  cache_.finish(slow, {});
-  table_.handle_event(Event::kCallEnd);
+  EXPECT_TRUE(table_.anybody_waits_for_a_call());
+  cache_.finish(kSlow, {});
+  table_.handle_call_end();
   EXPECT_EQ(round(), "a");
 }
 
 TEST_F(PeerTableTest, FinishedPeerGoesAndWaitsForNothing) {
   NamedPeer& a = add('a');
-  add('b');
+  receive_duplicate();
   a.deadline = kStart + std::chrono::seconds(1);
   round();
   EXPECT_EQ(table_.next_deadline(), a.deadline);
-  table_.wait_for(Event::kMemoryBack, a);
+  EXPECT_TRUE(table_.anybody_waits_for_a_call());
   a.handle_news();
   a.state = State::kFinished;
   table_.settle(a, kStart);
-  EXPECT_EQ(table_.count<NamedPeer>(), 1U);
-  EXPECT_FALSE(table_.anybody_waits_for(Event::kMemoryBack));
+  EXPECT_EQ(table_.count<NamedPeer>(), 0U);
+  EXPECT_FALSE(table_.anybody_waits_for_a_call());
   EXPECT_FALSE(table_.anybody_wants_turn());
   EXPECT_EQ(table_.next_deadline(), std::nullopt);
   EXPECT_EQ(round(), "");

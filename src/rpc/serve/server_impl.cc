@@ -34,7 +34,6 @@ constexpr int kAcceptsPerRound = 64;
 
 constexpr auto kRdma = rpc::ConnectionLog::Transport::kRdma;
 
-using Event = rpc::PeerTable::Event;
 using rpc::RdmaPeer;
 
 // Refuses a connection that was admitted before the server began to stop.
@@ -223,7 +222,7 @@ void ServerImpl::serve_sessions(Instant now) {
   // another thread.
   const std::uint64_t ends = cache_.ends();
   retry_waiting();
-  if (!peers_.anybody_waits_for(Event::kCallEnd)) ends_ = ends;
+  if (!peers_.anybody_waits_for_a_call()) ends_ = ends;
   peers_.serve(now);
   // Others may wait for what one gave back: they have their turn in the next round.
   retry_waiting();
@@ -233,8 +232,8 @@ void ServerImpl::serve_sessions(Instant now) {
 // waits for memory, if there is more.
 void ServerImpl::retry_waiting() {
   const std::uint64_t ends = cache_.ends();
-  if (peers_.anybody_waits_for(Event::kCallEnd) && ends != ends_) {
-    peers_.handle_event(Event::kCallEnd);
+  if (peers_.anybody_waits_for_a_call() && ends != ends_) {
+    peers_.handle_call_end();
     ends_ = ends;  // what ends from now on is looked at next time
   }
   tcp_.retry_starved();

@@ -12,6 +12,7 @@
 #include "posix/address.h"
 #include "rpc/counters.h"
 #include "rpc/errors.h"
+#include "rpc/record_limits.h"
 #include "rpc/time_limit.h"
 
 namespace rpcrdma::rpc {
@@ -74,7 +75,7 @@ TcpServer::TcpServer(const Surroundings& surroundings)
     : shared_(surroundings),
       log_(surroundings.state.log),
       options_(within_bounds(surroundings.state.options)),
-      memory_(surroundings.pool) {}
+      memory_(surroundings.pool, surroundings.state.options.memory_max, options_.record_size_max) {}
 
 Expected<std::string, Error> TcpServer::listen(std::string_view address) {
   const auto parsed = posix::parse_stream_address(address);
@@ -163,8 +164,9 @@ void TcpServer::open(tcp::Accepted accepted, Instant now) {
   options.record_timeout = rpc::limited(shared_.state.options.pull_timeout);
   options.record_rate_min = shared_.state.options.pull_rate_min;
   const std::string peer = accepted.peer;
+  auto memory = std::make_unique<RecordMemory::Share>(memory_, shared_.host_memory, peer);
   auto connection =
-      tcp::Connection::open(**shared_.loop.reactor(), std::move(accepted), memory_, options);
+      tcp::Connection::open(**shared_.loop.reactor(), std::move(accepted), *memory, options);
   if (!connection) {
     return log_.drop(peer, kTcp,
                      to_error(connection.error(), "accepting", peer, Errc::kNoResources));
@@ -175,9 +177,9 @@ void TcpServer::open(tcp::Accepted accepted, Instant now) {
                                               shared_.mailbox,
                                               shared_.state.takes_step_ups,
                                               shared_.meter,
-                                              shared_.state.options.tap,
-                                              shared_.host_memory};
-  auto session = std::make_unique<TcpSession>(std::move(*connection), surroundings, options_, now);
+                                              shared_.state.options.tap};
+  auto session = std::make_unique<TcpSession>(std::move(memory), std::move(*connection),
+                                              surroundings, options_, now);
   Serving& serving = session->serving();
   shared_.peers.add(std::make_unique<Link>(*this, std::move(session)));
   shares_.add(peer);
@@ -253,11 +255,8 @@ Peer::State TcpServer::settle(Link& link, Instant now) {
   TcpSession& session = *link.session;
   const auto deadline = idle_deadline(session);
   if (deadline && *deadline <= now) session.end_idle();
+  session.settle_waiting();
   if (!session.finished()) {
-    if (session.waits_for_memory()) {
-      memory_wanted_at_ = std::max(memory_wanted_at_, shared_.pool.bytes_in_use());
-      shared_.peers.wait_for(PeerTable::Event::kMemoryBack, link);
-    }
     if (session.ended()) return Peer::State::kEnded;
     return session.closing() ? Peer::State::kClosing : Peer::State::kOpen;
   }
@@ -280,14 +279,6 @@ void TcpServer::report_end(TcpSession& session) {
            was_reset_at_rest, session.counters());
   add(ended_, session.counters());
   shares_.remove(session.peer_address());
-}
-
-void TcpServer::retry_starved() {
-  using Event = PeerTable::Event;
-  if (!shared_.peers.anybody_waits_for(Event::kMemoryBack)) return;
-  if (shared_.pool.bytes_in_use() >= memory_wanted_at_) return;
-  memory_wanted_at_ = 0;
-  shared_.peers.handle_event(Event::kMemoryBack);
 }
 
 // --- The end -----------------------------------------------------------------------------------

@@ -11,9 +11,9 @@
 
 #include "base/deadline.h"
 #include "posix/reactor.h"
-#include "rpc/pool_memory.h"
 #include "rpc/serve/host_shares.h"
 #include "rpc/serve/peer_table.h"
+#include "rpc/serve/record_memory.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpc/serve/server_loop.h"
 #include "rpc/serve/server_state.h"
@@ -59,9 +59,8 @@ class TcpServer {
   const HostShares& shares() const noexcept { return shares_; }
   // Ends a connection that makes room for that of `peer`; returns false if there is none.
   bool end_spare(std::string_view peer, Instant now);
-  // Gives turns to connections that found no memory for what comes next, if the pool has got some
-  // back since.
-  void retry_starved();
+  // Gives a turn to the first connection that waits for memory, if there may be some now.
+  void retry_starved() const { memory_.retry(); }
   // Takes no more connections and no more Calls; connections close when theirs are answered.
   void drain();
   // Closes what is left.
@@ -85,14 +84,12 @@ class TcpServer {
   const Surroundings shared_;
   ConnectionLog& log_;
   const TcpOptions options_;
-  PoolMemory memory_;
+  RecordMemory memory_;
   std::vector<std::unique_ptr<tcp::Listener>> listeners_;
   HostShares shares_;  // of its connections
   SparePace spare_pace_;
   Instant served_at_{};     // when a lack of room had peers served before their turn
   TransferCounters ended_;  // of sessions that are gone
-  // Bytes of the pool in use when a connection found that the rest was not enough.
-  std::size_t memory_wanted_at_ = 0;
   bool draining_ = false;
 };
 

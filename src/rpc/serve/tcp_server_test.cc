@@ -197,6 +197,17 @@ TEST_F(TcpTurnsTest, ConnectionWithoutMemoryGoesOnWhenSomeComesBack) {
   run_until([this] { return ended_ == begun_; });
 }
 
+// Each holds 256 KiB when half of its record is here, and none has room for 512 KiB more.
+TEST_F(TcpTurnsTest, RecordsOfWhichNoneHasEnoughMemoryAreCompletedOneAfterTheOther) {
+  constexpr std::size_t kSize = 280'000, kClients = 8;
+  ServerOptions options;
+  options.memory_max = 1U << 20U;
+  start(options);
+  for (std::size_t i = 0; i < kClients; ++i) connect();
+  for (const auto& client : clients_) call(*client, kAnswer, kSize);
+  run_until([this] { return ended_ == begun_; });
+}
+
 TEST_F(TcpTurnsTest, ConnectionThatFindsNoMemoryHasOneWhenItsOwnTurnGivesSomeBack) {
   ServerOptions options;
   options.memory_max = 1U << 20U;

@@ -31,7 +31,7 @@ StepUp TcpCall::step_up() {
 
 void TcpCall::return_loans() {
   for (const MutableBytes loan : loans_) {
-    session_.of_host_.gave_back(loan.size());
+    session_.memory_->of_host().gave_back(loan.size());
     session_.pool_.give_back(loan);
   }
   loans_.clear();
@@ -39,11 +39,12 @@ void TcpCall::return_loans() {
 
 // --- TcpSession --------------------------------------------------------------------------------
 
-TcpSession::TcpSession(std::unique_ptr<tcp::Connection> connection,
+TcpSession::TcpSession(std::unique_ptr<RecordMemory::Share> memory,
+                       std::unique_ptr<tcp::Connection> connection,
                        const Surroundings& surroundings, const TcpOptions& options, Instant now)
-    : connection_(std::move(connection)),
+    : memory_(std::move(memory)),
+      connection_(std::move(connection)),
       pool_(surroundings.pool),
-      of_host_(surroundings.host_memory, connection_->peer_address()),
       serving_(*this, surroundings.registry, surroundings.cache, surroundings.mailbox,
                surroundings.meter),
       tap_(surroundings.tap, ConnectionTap::Carrier::kTcp),
@@ -71,11 +72,8 @@ bool TcpSession::progress(Instant now) noexcept {
   settle();
   serving_.retry_duplicates();
   receive();
-  const std::size_t in_use = pool_.bytes_in_use();
   connection_->flush();
   settle();
-  // The rest of this turn may have given back the memory that receive() has not found.
-  const bool has_memory_back = connection_->starved() && pool_.bytes_in_use() < in_use;
   if (ended()) serving_.retry_duplicates();  // gives them up
   if (stepping_up_) release_socket();
   if (calls_ended_ + in_service_ != calls_before) last_call_ = now;
@@ -92,7 +90,7 @@ bool TcpSession::progress(Instant now) noexcept {
     is_at_rest_ = false;
   }
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
-  return !takes_calls() || !(connection_->has_more() || has_memory_back);
+  return !takes_calls() || !connection_->has_more();
 }
 
 bool TcpSession::takes_calls() const noexcept {
@@ -105,6 +103,7 @@ void TcpSession::receive() {
     auto message = connection_->receive();
     if (!message) return;
     const Bytes bytes = message->bytes();
+    memory_->handle_complete(bytes.data());
     if (tap_.is_on()) [[unlikely]]
       show(TapRecord::Kind::kRecordReceived, {&bytes, 1});
     TcpCall& call = begin_call(std::move(*message));
@@ -215,11 +214,11 @@ void TcpSession::free_call(TcpCall& call) {
 
 MutableBytes TcpSession::borrow(IncomingCall& of, std::size_t size) {
   auto& call = static_cast<TcpCall&>(of);
-  if (call.loans_.full() || !of_host_.may_take(size)) return {};
+  if (call.loans_.full() || !memory_->of_host().may_take(size)) return {};
   const MutableBytes buffer = pool_.take(size);
   if (buffer.empty()) return buffer;
   (void)call.loans_.push_back(buffer);
-  of_host_.took(buffer.size());
+  memory_->of_host().took(buffer.size());
   return buffer;
 }
 

@@ -17,8 +17,8 @@
 #include "base/connection_tap.h"
 #include "base/ring.h"
 #include "oncrpc/registry.h"
-#include "rpc/serve/host_memory.h"
 #include "rpc/serve/incoming_call.h"
+#include "rpc/serve/record_memory.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpc/serve/rest_of_record.h"
 #include "rpc/serve/serving.h"
@@ -60,11 +60,12 @@ class TcpSession final : public ReplyCarrier {
     Mailbox& mailbox;
     // True while a released socket can go on as RDMA.
     const std::atomic<bool>& takes_step_ups;
-    CallMeter* meter = nullptr;         // null: calls are not measured
-    Tap* tap = nullptr;                 // null: nobody will ever look
-    HostMemory* host_memory = nullptr;  // null: hosts have no bound
+    CallMeter* meter = nullptr;  // null: calls are not measured
+    Tap* tap = nullptr;          // null: nobody will ever look
   };
-  TcpSession(std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
+  // `memory` is the connection's.
+  TcpSession(std::unique_ptr<RecordMemory::Share> memory,
+             std::unique_ptr<tcp::Connection> connection, const Surroundings& surroundings,
              const TcpOptions& options, Instant now);
   ~TcpSession();
   TcpSession(const TcpSession&) = delete;
@@ -73,6 +74,7 @@ class TcpSession final : public ReplyCarrier {
   // Notified when progress() has something to do. Must outlive the session.
   void set_listener(tcp::NewsListener& listener) noexcept {
     listener_ = &listener;
+    memory_->set_listener(listener);
     connection_->set_listener(listener);
   }
   // Takes and serves what has come, as far as the limits let it, and sends replies. Returns false
@@ -107,7 +109,10 @@ class TcpSession final : public ReplyCarrier {
   // Returns since when nothing is under way; nullopt if something is.
   std::optional<Instant> idle_since() const noexcept;
   Instant last_call() const noexcept { return last_call_; }  // or when it came
-  bool waits_for_memory() const noexcept { return !ended() && connection_->starved(); }
+  // Leaves the line for memory unless progress() is going to ask for it again.
+  void settle_waiting() {
+    if (ended() || !takes_calls() || !connection_->starved()) memory_->stop_waiting();
+  }
   Serving& serving() noexcept { return serving_; }
   const Serving& serving() const noexcept { return serving_; }
   bool ended() const noexcept override { return connection_->ended(); }
@@ -146,10 +151,10 @@ class TcpSession final : public ReplyCarrier {
     if (listener_ != nullptr) listener_->handle_news();
   }
 
+  const std::unique_ptr<RecordMemory::Share> memory_;
   const std::unique_ptr<tcp::Connection> connection_;
   tcp::NewsListener* listener_ = nullptr;
   transport::BufferPool& pool_;
-  HostMemory::Share of_host_;
   Serving serving_;
   ConnectionTap tap_;
   const std::atomic<bool>& takes_step_ups_;

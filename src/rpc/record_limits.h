@@ -1,6 +1,6 @@
-// The buffer pool, for messages that are received over TCP.
-#ifndef RPCRDMA_RPC_POOL_MEMORY_H_
-#define RPCRDMA_RPC_POOL_MEMORY_H_
+// Bounds the records that are received over TCP by the memory that there is for them.
+#ifndef RPCRDMA_RPC_RECORD_LIMITS_H_
+#define RPCRDMA_RPC_RECORD_LIMITS_H_
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "rpcrdma/options.h"
-#include "tcp/memory.h"
 #include "tcp/record.h"
 #include "transport/buffer_pool.h"
 
@@ -24,16 +23,6 @@ inline tcp::RecordLimits record_limits(const TcpOptions& options, std::size_t me
           std::max(options.fragments_max, 1U)};
 }
 
-class PoolMemory final : public tcp::Memory {
- public:
-  explicit PoolMemory(transport::BufferPool& pool) noexcept : pool_(pool) {}
-  MutableBytes take(std::size_t size) override { return pool_.take(size); }
-  void give_back(MutableBytes buffer) override { pool_.give_back(buffer); }
-
- private:
-  transport::BufferPool& pool_;
-};
-
 }  // namespace rpcrdma::rpc
 
-#endif  // RPCRDMA_RPC_POOL_MEMORY_H_
+#endif  // RPCRDMA_RPC_RECORD_LIMITS_H_
