@@ -12,9 +12,9 @@ namespace rpcrdma::tcp {
 // Bounds what the messages of all connections take together.
 class Memory {
  public:
-  // Takes at least `size` bytes, which are the caller's until give_back(), for a message that takes
-  // `whole` at most: with as many it is the last time. Empty: none is left; memory may become free
-  // later.
+  // Takes at least `size` bytes, which are the caller's until give_back(), for a message that needs
+  // `whole` at most: a caller that gets as many needs no larger buffer for it. Empty: none is left;
+  // memory may become free later.
   virtual MutableBytes take(std::size_t size, std::size_t whole) = 0;
   // Precondition: take() returned exactly this span.
   virtual void give_back(MutableBytes buffer) = 0;

@@ -42,7 +42,7 @@ struct RecordLimits {
 enum class RecordError : std::uint8_t { kNone, kTooLarge, kTooManyFragments };
 
 // Puts one record after the other together. Memory grows fourfold as bytes come: a peer that
-// announces much and sends little gets little, unless Memory has more for it.
+// announces much and sends little gets little, unless Memory gives more than it is asked for.
 class RecordReader {
  public:
   static constexpr std::size_t kFirstSize = 4096;  // bytes of a record's first buffer

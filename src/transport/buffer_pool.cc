@@ -53,6 +53,7 @@ MutableBytes BufferPool::take(std::size_t size) {
 void BufferPool::give_back(MutableBytes buffer) {
   RPCRDMA_ASSERT(bytes_in_use_ >= buffer.size(), "a buffer comes back twice");
   bytes_in_use_ -= buffer.size();
+  ++buffers_returned_;
   kept_[class_of(buffer.size())].push_back(buffer.data());
 }
 
@@ -65,6 +66,8 @@ bool BufferPool::has_room(std::size_t size) const noexcept {
 bool BufferPool::make_room(std::size_t size, std::size_t except_class) {
   for (std::size_t index = kClasses; index-- > 0 && !has_room(size);) {
     if (index == except_class) continue;
+    const bool is_small = large_size(kSizeMin << index) == 0;
+    if (is_small && bytes_held_ + size <= bytes_max_) break;  // they have an eighth of their own
     auto& kept = kept_[index];
     while (!kept.empty() && !has_room(size)) {
       for (Watcher* watcher : watchers_) watcher->handle_freed(kept.back());

@@ -62,6 +62,8 @@ class BufferPool {
 
   std::size_t bytes_held() const noexcept { return bytes_held_; }  // in use and kept
   std::size_t bytes_in_use() const noexcept { return bytes_in_use_; }
+  // Returns how many buffers have come back since the start.
+  std::uint64_t buffers_returned() const noexcept { return buffers_returned_; }
 
  private:
   static constexpr std::size_t kClasses = 13;  // 4 KiB << 0 … 4 KiB << 12
@@ -73,6 +75,7 @@ class BufferPool {
   std::size_t bytes_held_ = 0;
   std::size_t large_held_ = 0;  // of these, above kSmallMax
   std::size_t bytes_in_use_ = 0;
+  std::uint64_t buffers_returned_ = 0;
   std::array<std::vector<std::byte*>, kClasses> kept_;
   std::vector<Watcher*> watchers_;
 };

@@ -82,6 +82,17 @@ TEST(BufferPool, SmallBuffersUseTheirEighthFirst) {
   pool.give_back(large);
 }
 
+TEST(BufferPool, KeepsSmallBuffersWhereTheyMakeNoRoom) {
+  BufferPool pool(1U << 20U);
+  const MutableBytes small = pool.take(4096);
+  pool.give_back(small);
+  std::vector<MutableBytes> large;
+  for (int i = 0; i < 14; ++i) large.push_back(pool.take(65536));
+  EXPECT_TRUE(pool.take(65536).empty());
+  EXPECT_EQ(pool.bytes_held(), 4096U + 14 * 65536U);
+  for (const MutableBytes buffer : large) pool.give_back(buffer);
+}
+
 TEST(BufferPool, CountsOnlyWhatIsNotSmallAgainstTheShareOfLargeBuffers) {
   EXPECT_EQ(BufferPool::large_size(BufferPool::kSmallMax), 0U);
   EXPECT_EQ(BufferPool::large_size(BufferPool::kSmallMax + 1), 2 * BufferPool::kSmallMax);

@@ -53,7 +53,7 @@ class BackwardAnswers final : public Mailbox {
  private:
   rdma::Provider& provider_;
   transport::BufferPool& pool_;
-  MemoryQueue<Context> memory_queue_;
+  MemoryQueue memory_queue_;
   // Stays empty: results are inline, and what the application registers may be gone before its
   // session is.
   RegionTable regions_;

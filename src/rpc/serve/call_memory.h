@@ -22,8 +22,6 @@
 
 namespace rpcrdma::rpc {
 
-class Context;
-
 // Buffers of the pool that stay registered with a connection, where registering costs much. A
 // buffer that a call has given back may be another connection's next, and this connection's
 // again: its registration, which gives no peer any right, is kept until the pool frees it. At
@@ -93,7 +91,7 @@ class CallMemory {
 
   // All arguments outlive it, except that the connection may go first.
   CallMemory(transport::Connection& connection, transport::BufferPool& pool, RegionTable& regions,
-             MemoryQueue<Context>::Member& share, HostMemory::Share& of_host)
+             MemoryQueue::Member& share, HostMemory::Share& of_host)
       : connection_(connection),
         pool_(pool),
         share_(share),
@@ -132,7 +130,7 @@ class CallMemory {
 
   transport::Connection& connection_;
   transport::BufferPool& pool_;
-  MemoryQueue<Context>::Member& share_;
+  MemoryQueue::Member& share_;
   HostMemory::Share& of_host_;
   KeptLeases leases_;
   ConnectionMemory of_service_;

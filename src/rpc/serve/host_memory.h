@@ -1,4 +1,4 @@
-// Bounds the memory of results that the calls of one host hold.
+// Bounds the memory that the results of one host's calls, and its records over TCP, hold.
 #ifndef RPCRDMA_RPC_SERVE_HOST_MEMORY_H_
 #define RPCRDMA_RPC_SERVE_HOST_MEMORY_H_
 
@@ -14,8 +14,9 @@ namespace rpcrdma::rpc {
 
 // A call may take memory for its results before the peer has taken any, and keeps it until then. So
 // a host has seven eighths at most of the large buffers of the pool that others leave to it: one
-// that asks for all, and takes little, leaves something to the next. Arguments are in turns anyway
-// (MemoryQueue). Belongs to one thread, as the pool does.
+// that asks for all, and takes little, leaves something to the next. Records over TCP, which keep
+// what they have while they wait, grow within this, too (RecordMemory); Read chunks are in turns
+// anyway (MemoryQueue). Belongs to one thread, as the pool does.
 class HostMemory {
   struct Host {
     std::size_t shares = 0;

@@ -1,5 +1,4 @@
-// Queues those that wait for memory of the pool: Calls, over all sessions that share it, and
-// records, over all hosts.
+// Queues the Calls that wait for memory of the pool, over all sessions that share it.
 #ifndef RPCRDMA_RPC_SERVE_MEMORY_QUEUE_H_
 #define RPCRDMA_RPC_SERVE_MEMORY_QUEUE_H_
 
@@ -12,34 +11,35 @@
 
 namespace rpcrdma::rpc {
 
+class Context;
+
 // While the first does not fit, none behind it is tried, so that small Calls cannot keep a large
 // one waiting for ever.
 //
-// The session, or host, that holds least of the pool is first: the less it holds, the sooner, so
-// that none can keep memory from the others by asking for more. Among those that hold the same,
-// every other time it is the one that waits longest, so that each has its turn; the other times it
-// is the one that wants least and came last. Peers that take all memory together wait with many
-// Calls then, or came before: the next honest one waits until one of theirs ends, and not until all
-// of theirs have ended.
-template <class Waiter>
+// The session that holds least of the pool is first: the less it holds, the sooner, so that none
+// can keep memory from the others by asking for more. Among those that hold the same, every other
+// time it is the one that waits longest, so that each has its turn; the other times it is the one
+// that wants least and came last. Peers that take all memory together wait with many Calls then, or
+// came before: the next honest one waits until one of theirs ends, and not until all of theirs have
+// ended.
 class MemoryQueue {
  public:
   class Member;
-  struct Ticket {              // of one that waits
+  struct Ticket {              // of a Call that waits
     Member* member = nullptr;  // null: it does not
     std::uint64_t number = 0;
 
     explicit operator bool() const noexcept { return member != nullptr; }
   };
 
-  // A session, or host: what it holds, and those of it that wait, in the order of their arrival.
+  // A session: what it holds, and its Calls that wait, in the order of their arrival.
   class Member {
    public:
     explicit Member(MemoryQueue& queue) noexcept : queue_(queue) {}
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // It has taken, or given back, so many bytes of large buffers.
+    // The session has taken, or given back, so many bytes of large buffers.
     void took(std::size_t bytes) { hold(held_ + bytes); }
     void gave_back(std::size_t bytes) { hold(held_ - bytes); }
     std::size_t held() const noexcept { return held_; }
@@ -48,7 +48,7 @@ class MemoryQueue {
     friend class MemoryQueue;
     struct Waiting {
       std::uint64_t number;
-      Waiter* waiter;
+      Context* context;
       std::size_t bytes;
     };
     void hold(std::size_t bytes) {
@@ -56,7 +56,7 @@ class MemoryQueue {
         held_ = bytes;
         return;
       }
-      Waiter* const before = queue_.first();
+      Context* const before = queue_.first();
       queue_.remove(*this);
       held_ = bytes;
       queue_.insert(*this);
@@ -69,20 +69,19 @@ class MemoryQueue {
     std::list<Waiting> waiting_;
   };
 
-  // `bytes`: the large buffers that it wants.
-  Ticket enter(Member& member, Waiter& waiter, std::size_t bytes) {
+  // `bytes`: the large buffers that the Call wants.
+  Ticket enter(Member& member, Context& context, std::size_t bytes) {
     ++size_;
-    Waiter* const before = first();
+    Context* const before = first();
     remove(member);
-    member.waiting_.push_back({++last_, &waiter, bytes});
+    member.waiting_.push_back({++last_, &context, bytes});
     member.wanted_ += bytes;
     insert(member);
     note_first(before);
     return {&member, last_};
   }
-  // Precondition: one that waits has the ticket. `is_served`: it has its memory.
+  // Precondition: a Call that waits has the ticket. `is_served`: it has its memory.
   void stop_waiting(Ticket ticket, bool is_served) {
-    Waiter* const before = first();
     Member& member = *ticket.member;
     remove(member);
     for (auto each = member.waiting_.begin(); each != member.waiting_.end(); ++each) {
@@ -94,22 +93,19 @@ class MemoryQueue {
     }
     insert(member);
     if (is_served) by_age_is_next_ = !by_age_is_next_;
-    note_first(before);
   }
-  std::size_t size() const noexcept { return size_; }  // of those that wait
+  std::size_t size() const noexcept { return size_; }  // Calls that wait
   bool empty() const noexcept { return by_age_.empty(); }
   // Returns null if nobody waits.
-  Waiter* first() const noexcept {
+  Context* first() const noexcept {
     if (by_age_.empty()) return nullptr;
     const Member& member = by_age_is_next_ ? *by_age_.begin()->second : *by_need_.begin()->second;
-    return member.waiting_.front().waiter;
+    return member.waiting_.front().context;
   }
 
   // Notes that the first was tried with so many bytes of the pool in use, and that there was not
   // enough.
   void note_tried(std::size_t bytes_in_use) noexcept { tried_at_ = bytes_in_use; }
-  // The first may have now what it was refused, whatever is in use.
-  void note_change() noexcept { tried_at_ = std::numeric_limits<std::size_t>::max(); }
   // Returns whether the pool has more memory now than it had then.
   bool is_worth_trying(std::size_t bytes_in_use) const noexcept {
     return !empty() && bytes_in_use < tried_at_;
@@ -117,8 +113,8 @@ class MemoryQueue {
 
  private:
   // Notes whether there is another first one, which was not tried yet.
-  void note_first(const Waiter* before) noexcept {
-    if (first() != before) note_change();
+  void note_first(const Context* before) noexcept {
+    if (first() != before) tried_at_ = std::numeric_limits<std::size_t>::max();
   }
 
   using Key = std::pair<std::size_t, std::uint64_t>;

@@ -8,13 +8,9 @@
 #include <vector>
 
 namespace rpcrdma::rpc {
-
-class Context;  // the queue only hands them out
-
 namespace {
 
-using Queue = MemoryQueue<Context>;
-
+// The queue only hands them out.
 class Calls {
  public:
   Context& operator[](std::size_t index) { return reinterpret_cast<Context&>(places_.at(index)); }
@@ -28,7 +24,8 @@ class Calls {
 
 class MemoryQueueTest : public ::testing::Test {
  protected:
-  Queue::Ticket enter(Queue::Member& member, std::size_t call, std::size_t bytes = 100) {
+  MemoryQueue::Ticket enter(MemoryQueue::Member& member, std::size_t call,
+                            std::size_t bytes = 100) {
     return tickets_.at(call) = queue_.enter(member, calls_[call], bytes);
   }
   std::size_t first() const { return calls_.index_of(queue_.first()); }
@@ -40,12 +37,12 @@ class MemoryQueueTest : public ::testing::Test {
   }
 
   Calls calls_;
-  Queue queue_;
-  std::array<Queue::Ticket, 16> tickets_;
+  MemoryQueue queue_;
+  std::array<MemoryQueue::Ticket, 16> tickets_;
 };
 
 TEST_F(MemoryQueueTest, ServesTheCallsOfASessionInTheirOrder) {
-  Queue::Member one(queue_);
+  MemoryQueue::Member one(queue_);
   for (std::size_t i = 0; i < 4; ++i) enter(one, i);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(serve(), i);
   EXPECT_TRUE(queue_.empty());
@@ -53,7 +50,7 @@ TEST_F(MemoryQueueTest, ServesTheCallsOfASessionInTheirOrder) {
 }
 
 TEST_F(MemoryQueueTest, ServesTheSessionThatHoldsLeast) {
-  Queue::Member greedy(queue_), modest(queue_);
+  MemoryQueue::Member greedy(queue_), modest(queue_);
   greedy.took(1000);
   modest.took(100);
   enter(greedy, 0);
@@ -68,7 +65,7 @@ TEST_F(MemoryQueueTest, ServesTheSessionThatHoldsLeast) {
 
 // Attackers that came before wait with many calls, or come again and again.
 TEST_F(MemoryQueueTest, ServesTheOldestAndTheOneThatWantsLeastByTurns) {
-  Queue::Member old(queue_), many(queue_), young(queue_);
+  MemoryQueue::Member old(queue_), many(queue_), young(queue_);
   enter(old, 0, 500);
   for (std::size_t i = 1; i < 6; ++i) enter(many, i);
   enter(young, 6);
@@ -78,9 +75,9 @@ TEST_F(MemoryQueueTest, ServesTheOldestAndTheOneThatWantsLeastByTurns) {
 }
 
 TEST_F(MemoryQueueTest, AmongThoseThatWantTheSameServesTheNewestEveryOtherTime) {
-  std::vector<std::unique_ptr<Queue::Member>> members;
+  std::vector<std::unique_ptr<MemoryQueue::Member>> members;
   for (std::size_t i = 0; i < 6; ++i) {
-    members.push_back(std::make_unique<Queue::Member>(queue_));
+    members.push_back(std::make_unique<MemoryQueue::Member>(queue_));
     enter(*members.back(), i);
   }
   std::vector<std::size_t> order;
@@ -89,7 +86,7 @@ TEST_F(MemoryQueueTest, AmongThoseThatWantTheSameServesTheNewestEveryOtherTime) 
 }
 
 TEST_F(MemoryQueueTest, TurnOfOneThatLeavesUnservedIsTheNextOnes) {
-  Queue::Member one(queue_), other(queue_);
+  MemoryQueue::Member one(queue_), other(queue_);
   enter(one, 0);
   enter(other, 1);
   queue_.stop_waiting(tickets_[0], false);
@@ -97,7 +94,7 @@ TEST_F(MemoryQueueTest, TurnOfOneThatLeavesUnservedIsTheNextOnes) {
 }
 
 TEST_F(MemoryQueueTest, NewFirstIsWorthTrying) {
-  Queue::Member greedy(queue_), modest(queue_);
+  MemoryQueue::Member greedy(queue_), modest(queue_);
   greedy.took(1000);
   enter(greedy, 0);
   queue_.note_tried(5000);

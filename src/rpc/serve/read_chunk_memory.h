@@ -22,11 +22,11 @@ class Session;
 class ReadChunkMemory {
  public:
   // All arguments outlive it; the queue is that of the pool.
-  ReadChunkMemory(Session& session, transport::BufferPool& pool, MemoryQueue<Context>& queue)
+  ReadChunkMemory(Session& session, transport::BufferPool& pool, MemoryQueue& queue)
       : session_(session), pool_(pool), queue_(queue), share_(queue) {}
 
   // The session's share of the pool.
-  MemoryQueue<Context>::Member& share() noexcept { return share_; }
+  MemoryQueue::Member& share() noexcept { return share_; }
 
   void handle_wanted(const engine::MemoryWanted& wanted);
   // Takes the Call out of the queue, because it ends or, with `is_served`, because it has its
@@ -54,8 +54,8 @@ class ReadChunkMemory {
 
   Session& session_;
   transport::BufferPool& pool_;
-  MemoryQueue<Context>& queue_;
-  MemoryQueue<Context>::Member share_;
+  MemoryQueue& queue_;
+  MemoryQueue::Member share_;
   std::uint32_t waiting_ = 0;  // contexts that wait for memory
 };
 

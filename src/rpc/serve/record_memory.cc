@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "rpc/serve/duplicate_calls.h"
 
@@ -10,16 +9,54 @@ namespace rpcrdma::rpc {
 
 using transport::BufferPool;
 
+namespace {
+
+bool is_large(std::size_t size) noexcept {
+  return BufferPool::large_size(size) > 0;
+}
+
+}  // namespace
+
 RecordMemory::RecordMemory(BufferPool& pool, std::size_t pool_size,
                            std::size_t record_size_max) noexcept
     : pool_(pool),
-      growing_max_{pool_size - BufferPool::large_bytes_max(pool_size),
-                   BufferPool::large_bytes_max(pool_size) -
-                       std::min(BufferPool::large_bytes_max(pool_size),
-                                BufferPool::large_size(record_size_max))} {}
+      begun_max_(pool_size - BufferPool::large_bytes_max(pool_size)),
+      grown_max_(BufferPool::large_bytes_max(pool_size) -
+                 std::min(BufferPool::large_bytes_max(pool_size),
+                          BufferPool::large_size(record_size_max))) {}
 
-void RecordMemory::retry() const {
-  if (queue_.is_worth_trying(pool_.bytes_in_use())) queue_.first()->listener_->handle_news();
+void RecordMemory::retry() {
+  if (waiting_.empty()) return;
+  if (has_changed_ || buffers_returned_ != pool_.buffers_returned()) {
+    note_tried();
+    left_to_try_ = waiting_.size();
+  }
+  for (std::size_t i = 0; i < kTurnsMax && left_to_try_ > 0; ++i, --left_to_try_) {
+    Share& next = *waiting_.front();
+    waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
+    next.listener_->handle_news();
+  }
+}
+
+void RecordMemory::note_tried() noexcept {
+  has_changed_ = false;
+  buffers_returned_ = pool_.buffers_returned();
+}
+
+// Returns whether no other host that waits is to be served before this one.
+bool RecordMemory::is_turn_of(const Host& host) const noexcept {
+  if (host.completing != nullptr) return false;
+  return line_.empty() || line_.begin()->second == &host || line_.begin()->first.first;
+}
+
+void RecordMemory::set_completing(Host& host, const std::byte* memory) noexcept {
+  // Takes no memory, so that a buffer can be given back without.
+  auto place = line_.extract({host.turn(), &host});
+  host.completing = memory;
+  host.came = ++turns_;
+  if (place.empty()) return;
+  place.value().first = host.turn();
+  line_.insert(std::move(place));
 }
 
 // --- Share -------------------------------------------------------------------------------------
@@ -27,78 +64,101 @@ void RecordMemory::retry() const {
 RecordMemory::Share::Share(RecordMemory& of, HostMemory* host_memory, std::string_view peer_address)
     : of_(of),
       of_host_(host_memory, peer_address),
-      host_(of.hosts_.try_emplace(host_of(peer_address), of.queue_).first) {
+      host_(of.hosts_.try_emplace(host_of(peer_address)).first) {
   ++host_->second.shares;
 }
 
 RecordMemory::Share::~Share() {
-  leave(false);
+  stop_waiting();
   if (--host_->second.shares == 0) of_.hosts_.erase(host_);
 }
 
 MutableBytes RecordMemory::Share::take(std::size_t size, std::size_t whole) {
-  const bool is_large = BufferPool::large_size(size) > 0;
-  const bool is_its_turn = of_.queue_.empty() || of_.queue_.first() == this;
-  MutableBytes buffer;
-  if (is_its_turn || !is_large) buffer = grow(size);
-  if (buffer.empty() && is_its_turn) buffer = complete(whole);
+  MutableBytes buffer = grow(size);
+  if (buffer.empty()) buffer = complete(whole);
   if (buffer.empty()) {
-    enter(whole);
-    if (is_its_turn) of_.queue_.note_tried(of_.pool_.bytes_in_use());
+    wait();
     return {};
   }
-  leave(true);
-  host_->second.member.took(BufferPool::large_size(buffer.size()));
+  stop_waiting();
   of_host_.took(buffer.size());
   return buffer;
 }
 
-MutableBytes RecordMemory::Share::grow(std::size_t size) {
+// A host leaves an eighth of the small buffers to others, too.
+bool RecordMemory::Share::may_grow(std::size_t size) const noexcept {
   const std::size_t buffer_size = std::bit_ceil(std::max(size, BufferPool::kSizeMin));
-  std::size_t& growing = of_.growing_.of(size);
-  if (growing + buffer_size > of_.growing_max_.of(size) || !of_host_.may_take(size)) return {};
+  if (is_large(size)) {
+    return of_.grown_ + buffer_size <= of_.grown_max_ && of_host_.may_take(size);
+  }
+  const std::size_t own = host_->second.begun;
+  const std::size_t left = of_.begun_max_ - (of_.begun_ - own);
+  return own + buffer_size <= (own == 0 ? left : left - left / 8);
+}
+
+MutableBytes RecordMemory::Share::grow(std::size_t size) {
+  if (!may_grow(size)) return {};
   const MutableBytes buffer = of_.pool_.take(size);
   if (buffer.empty()) return {};
-  growing += buffer.size();
   growing_.push_back(buffer);
+  if (is_large(size)) {
+    of_.grown_ += buffer.size();
+  } else {
+    of_.begun_ += buffer.size();
+    host_->second.begun += buffer.size();
+  }
   return buffer;
 }
 
 MutableBytes RecordMemory::Share::complete(std::size_t whole) {
-  if (of_.completing_ != nullptr) return {};
+  Host& host = host_->second;
+  if (!of_.is_turn_of(host)) return {};
   const MutableBytes buffer = of_.pool_.take(whole);
-  of_.completing_ = buffer.data();
+  if (!buffer.empty()) of_.set_completing(host, buffer.data());
   return buffer;
 }
 
 void RecordMemory::Share::give_back(MutableBytes buffer) {
-  host_->second.member.gave_back(BufferPool::large_size(buffer.size()));
-  of_host_.gave_back(buffer.size());
   handle_complete(buffer.data());  // or it never will be
+  of_host_.gave_back(buffer.size());
   of_.pool_.give_back(buffer);
+  Host& host = host_->second;
+  if (host.completing == buffer.data()) of_.set_completing(host, nullptr);
 }
 
-// The record does not wait for more memory any more, so that others can have what it had left to
-// them.
+// The record does not wait for more memory, so that others may grow instead of it.
 void RecordMemory::Share::handle_complete(const std::byte* record) noexcept {
   const auto buffer = std::ranges::find(growing_, record, &MutableBytes::data);
-  if (buffer != growing_.end()) {
-    of_.growing_.of(buffer->size()) -= buffer->size();
-    growing_.erase(buffer);
-  } else if (of_.completing_ == record) {
-    of_.completing_ = nullptr;
+  if (buffer == growing_.end()) return;
+  if (is_large(buffer->size())) {
+    of_.grown_ -= buffer->size();
   } else {
-    return;
+    of_.begun_ -= buffer->size();
+    host_->second.begun -= buffer->size();
   }
-  of_.queue_.note_change();
+  growing_.erase(buffer);
+  of_.has_changed_ = true;
 }
 
-void RecordMemory::Share::enter(std::size_t whole) {
-  if (!ticket_) ticket_ = of_.queue_.enter(host_->second.member, *this, whole);
+void RecordMemory::Share::wait() {
+  if (waits_) return;
+  waits_ = true;
+  if (of_.waiting_.empty()) of_.note_tried();
+  place_ = of_.waiting_.insert(of_.waiting_.end(), this);
+  Host& host = host_->second;
+  if (host.waiting++ > 0) return;
+  host.came = ++of_.turns_;
+  of_.line_.emplace(host.turn(), &host);
 }
 
-void RecordMemory::Share::leave(bool is_served) {
-  if (ticket_) of_.queue_.stop_waiting(std::exchange(ticket_, {}), is_served);
+void RecordMemory::Share::stop_waiting() noexcept {
+  if (!std::exchange(waits_, false)) return;
+  of_.waiting_.erase(place_);
+  of_.left_to_try_ = std::min(of_.left_to_try_, of_.waiting_.size());
+  Host& host = host_->second;
+  if (--host.waiting > 0) return;
+  of_.line_.erase({host.turn(), &host});
+  of_.has_changed_ = true;  // it may be the turn of another
 }
 
 }  // namespace rpcrdma::rpc

@@ -4,14 +4,17 @@
 #define RPCRDMA_RPC_SERVE_RECORD_MEMORY_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rpc/serve/host_memory.h"
-#include "rpc/serve/memory_queue.h"
 #include "tcp/connection.h"
 #include "tcp/memory.h"
 #include "transport/buffer_pool.h"
@@ -20,25 +23,18 @@ namespace rpcrdma::rpc {
 
 // A record takes memory as its bytes come, and keeps it until all are here. So records that have
 // begun could hold all memory while none of them has enough, and wait for each other until their
-// connections end. Therefore records grow only in a part of the pool. The rest has room for the
-// longest one, and completes them one at a time: that record gets all that it may still need at
-// once. Its peer has the time of any record for it (TcpOptions, pull_timeout).
+// connections end. Therefore records begin and grow only in a part of the pool, and a host leaves
+// some of that to others. A record that may not grow gets all that it may still need, at once, out
+// of the whole pool, and is completed: it does not wait for memory any more. In what records may
+// not grow in, there is room for the longest one.
 //
-// Those that wait are in a line: the host that holds least is first (MemoryQueue). A host leaves
-// memory to others besides (HostMemory), so that their records need not wait for its.
+// A host completes one record at a time so, until its call gives the memory back: it can keep what
+// it likes for as long, and another host completes another one. While the pool has no room for
+// that, hosts have turns.
 //
 // Belongs to one thread, as the pool does.
 class RecordMemory {
- public:
-  class Share;
-
- private:
-  using Queue = MemoryQueue<Share>;
-  struct Host {
-    explicit Host(Queue& queue) noexcept : member(queue) {}
-    Queue::Member member;
-    std::size_t shares = 0;
-  };
+  struct Host;
   using Hosts = std::map<std::string, Host, std::less<>>;
 
  public:
@@ -51,31 +47,33 @@ class RecordMemory {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    // Gets news when it is first in the line and there may be memory for it. Outlives this.
+    // Gets news when it waits and there may be memory now. Outlives this.
     void set_listener(tcp::NewsListener& listener) noexcept { listener_ = &listener; }
     // The connection's part in what its host holds, of which records are one part.
     HostMemory::Share& of_host() noexcept { return of_host_; }
 
     MutableBytes take(std::size_t size, std::size_t whole) override;
     void give_back(MutableBytes buffer) override;
-    // A record is complete, which begins here: its call gives the memory back.
+    // The record that begins here is complete: its call gives the memory back.
     void handle_complete(const std::byte* record) noexcept;
-    // The connection does not ask again for what it was refused.
-    void stop_waiting() { leave(false); }
+    // take() found nothing, and has not been asked again.
+    bool waits() const noexcept { return waits_; }
+    void stop_waiting() noexcept;
 
    private:
     friend RecordMemory;
+    bool may_grow(std::size_t size) const noexcept;
     MutableBytes grow(std::size_t size);
     MutableBytes complete(std::size_t whole);
-    void enter(std::size_t whole);
-    void leave(bool is_served);
+    void wait();
 
     RecordMemory& of_;
     HostMemory::Share of_host_;
     Hosts::iterator host_;
-    // Its large buffers in which a record grows: while it gets a larger one, two.
+    // In which its record grows: two, while that gets a larger one.
     std::vector<MutableBytes> growing_;
-    Queue::Ticket ticket_;
+    bool waits_ = false;
+    std::list<Share*>::iterator place_;  // while it waits
     tcp::NewsListener* listener_ = nullptr;
   };
 
@@ -83,23 +81,38 @@ class RecordMemory {
   RecordMemory(transport::BufferPool& pool, std::size_t pool_size,
                std::size_t record_size_max) noexcept;
 
-  // Gives the first that waits a turn if there may be memory for it now.
-  void retry() const;
+  // Gives turns to connections that wait, if there may be memory for them now: to so many, and the
+  // next time to the next.
+  static constexpr std::size_t kTurnsMax = 64;
+  void retry();
 
  private:
-  transport::BufferPool& pool_;
-  struct Sizes {
-    std::size_t small = 0, large = 0;  // bytes in buffers of these sizes (BufferPool::kSmallMax)
+  // In line are hosts that wait. Those for which a record is being completed are last.
+  using Turn = std::pair<bool, std::uint64_t>;
+  using Line = std::set<std::pair<Turn, Host*>>;
+  struct Host {
+    std::size_t shares = 0;
+    std::size_t waiting = 0;                // of these
+    std::size_t begun = 0;                  // bytes of small buffers in which their records grow
+    const std::byte* completing = nullptr;  // the memory of the record that is being completed
+    std::uint64_t came = 0;                 // into its place in the line, by turns_
 
-    std::size_t& of(std::size_t size) noexcept {
-      return transport::BufferPool::large_size(size) == 0 ? small : large;
-    }
+    Turn turn() const noexcept { return {completing != nullptr, came}; }
   };
-  Sizes growing_max_;                      // in which records may begin and grow
-  Sizes growing_;                          // in which they do
-  const std::byte* completing_ = nullptr;  // the buffer of the record that is being completed
-  Queue queue_;
+  void note_tried() noexcept;
+  bool is_turn_of(const Host& host) const noexcept;
+  void set_completing(Host& host, const std::byte* memory) noexcept;
+
+  transport::BufferPool& pool_;
+  const std::size_t begun_max_, grown_max_;  // bytes of small, and of large, buffers for records
+  std::size_t begun_ = 0, grown_ = 0;        // in use by records that grow
+  std::uint64_t turns_ = 0;
   Hosts hosts_;  // that have a connection
+  Line line_;
+  std::list<Share*> waiting_;
+  std::size_t left_to_try_ = 0;         // of waiting_, since something changed
+  bool has_changed_ = false;            // what records may grow in
+  std::uint64_t buffers_returned_ = 0;  // of the pool's, when they were tried last
 };
 
 }  // namespace rpcrdma::rpc

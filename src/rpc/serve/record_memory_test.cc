@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kKibi = 1024, kMebi = 1024 * kKibi;
 
-// Large buffers have 1.75 MiB of the pool. The longest record has 1 MiB, so that records grow in
-// 768 KiB.
+// Small buffers have 256 KiB of the pool, and large ones 1.75 MiB. The longest record has 1 MiB, so
+// that records grow in 768 KiB.
 constexpr std::size_t kPoolSize = 2 * kMebi;
 
 class RecordMemoryTest : public ::testing::Test {
@@ -57,14 +57,16 @@ class RecordMemoryTest : public ::testing::Test {
     return *senders_.emplace_back(
         std::make_unique<Sender>(*this, peer.empty() ? std::string_view(address) : peer));
   }
-  // Records take all in which they may grow, and one more is being completed.
+  // Records take all that they may grow in, and the first one, of 10.0.0.0, is completed in the
+  // rest.
   Sender& fill() {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(add().grow(256 * kKibi));
-    Sender& completing = *senders_[0];
-    EXPECT_TRUE(completing.grow(512 * kKibi));
-    EXPECT_EQ(completing.size(), kMebi);
+    Sender& completed = *senders_[0];
+    EXPECT_TRUE(completed.grow(512 * kKibi));
+    EXPECT_EQ(completed.size(), kMebi);
     EXPECT_TRUE(add().grow(256 * kKibi)) << "where the other one grew";
-    return completing;
+    memory_.retry();
+    return completed;
   }
 
   transport::BufferPool pool_{kPoolSize};
@@ -73,7 +75,7 @@ class RecordMemoryTest : public ::testing::Test {
   std::vector<std::unique_ptr<Sender>> senders_;
 };
 
-TEST_F(RecordMemoryTest, GivesTheRestOfARecordAtOnceWhenItMayNotGrowAnyMore) {
+TEST_F(RecordMemoryTest, GivesTheRestOfARecordAtOnceWhenItMayNotGrow) {
   Sender& one = add();
   EXPECT_TRUE(one.grow(64 * kKibi));
   EXPECT_EQ(one.size(), 64 * kKibi);
@@ -83,95 +85,112 @@ TEST_F(RecordMemoryTest, GivesTheRestOfARecordAtOnceWhenItMayNotGrowAnyMore) {
   EXPECT_EQ(one.size(), kMebi);
 }
 
-TEST_F(RecordMemoryTest, CompletesOneRecordAtATime) {
-  Sender& completing = fill();
+TEST_F(RecordMemoryTest, CompletesARecordWhenThePoolHasRoomForItAgain) {
+  Sender& completed = fill();
   Sender& next = *senders_[1];
   EXPECT_FALSE(next.grow(512 * kKibi));
   memory_.retry();
   EXPECT_EQ(next.news, 0);
-  completing.complete();
-  memory_.retry();
-  EXPECT_EQ(next.news, 1);
+  completed.complete();
   EXPECT_FALSE(next.grow(512 * kKibi)) << "its call has the memory";
+  completed.give_back();
   memory_.retry();
   EXPECT_EQ(next.news, 1);
-  completing.give_back();
+  EXPECT_TRUE(next.grow(512 * kKibi));
+  EXPECT_EQ(next.size(), kMebi);
+  memory_.retry();
+  EXPECT_EQ(next.news, 1);
+}
+
+TEST_F(RecordMemoryTest, RecordThatWaitsGrowsWhenAnotherIsComplete) {
+  Sender& completed = fill();
+  EXPECT_FALSE(senders_[1]->grow(512 * kKibi));
+  Sender& other = add();
+  EXPECT_FALSE(other.grow(16 * kKibi));
+  completed.give_back();
+  memory_.retry();
+  EXPECT_FALSE(other.grow(16 * kKibi)) << "another host is before it, and in the rest all is taken";
+  senders_[2]->complete();
+  memory_.retry();
+  EXPECT_EQ(other.news, 2);
+  EXPECT_TRUE(other.grow(16 * kKibi)) << "whoever waits to be completed";
+  EXPECT_EQ(other.size(), 16 * kKibi);
+}
+
+TEST_F(RecordMemoryTest, HostCompletesOneRecordUntilItsCallGivesTheMemoryBack) {
+  Sender& one = add();
+  EXPECT_TRUE(one.grow(1024 * kKibi, 64 * kKibi));
+  EXPECT_EQ(one.size(), 64 * kKibi) << "it is completed, since it may not grow by so much";
+  one.complete();
+  Sender& same = add("10.0.0.0:2");
+  EXPECT_FALSE(same.grow(1024 * kKibi, 64 * kKibi));
+  EXPECT_TRUE(add().grow(1024 * kKibi, 64 * kKibi)) << "another host";
+  one.give_back();
+  memory_.retry();
+  EXPECT_EQ(same.news, 1);
+  EXPECT_TRUE(same.grow(1024 * kKibi, 64 * kKibi));
+}
+
+TEST_F(RecordMemoryTest, HostsHaveTurnsToCompleteARecord) {
+  Sender& completed = fill();
+  EXPECT_FALSE(add("10.0.0.0:2").grow(512 * kKibi));
+  EXPECT_FALSE(add("10.0.0.0:3").grow(512 * kKibi));
+  Sender& other = add();
+  EXPECT_FALSE(other.grow(512 * kKibi));
+  completed.give_back();
+  EXPECT_FALSE(senders_[4]->grow(512 * kKibi)) << "another host has waited longer than since now";
+  EXPECT_TRUE(other.grow(512 * kKibi));
+  other.give_back();
+  EXPECT_FALSE(add().grow(512 * kKibi)) << "of a host that comes now";
+  EXPECT_TRUE(senders_[5]->grow(512 * kKibi));
+}
+
+TEST_F(RecordMemoryTest, OneThatLeavesTheLineMakesWayForTheNext) {
+  Sender& completed = fill();
+  Sender& first = add();
+  EXPECT_FALSE(first.grow(16 * kKibi));
+  Sender& next = *senders_[1];
+  EXPECT_FALSE(next.grow(512 * kKibi));
+  completed.give_back();
+  memory_.retry();
+  EXPECT_EQ(next.news, 1);
+  EXPECT_FALSE(next.grow(512 * kKibi)) << "it is not its turn";
+  first.stop_waiting();
   memory_.retry();
   EXPECT_EQ(next.news, 2);
   EXPECT_TRUE(next.grow(512 * kKibi));
 }
 
-TEST_F(RecordMemoryTest, NextRecordIsCompletedWhenThePeerOfOneHasGone) {
-  Sender& completing = fill();
-  EXPECT_FALSE(senders_[1]->grow(512 * kKibi));
-  completing.give_back();
+TEST_F(RecordMemoryTest, RoundGivesSoManyTurnsToThoseThatWait) {
+  Sender& completed = fill();
+  for (std::size_t i = 0; i < RecordMemory::kTurnsMax + 1; ++i) {
+    EXPECT_FALSE(add().grow(512 * kKibi));
+  }
+  completed.give_back();
   memory_.retry();
-  EXPECT_EQ(senders_[1]->news, 1);
-  EXPECT_TRUE(senders_[1]->grow(512 * kKibi));
-}
-
-TEST_F(RecordMemoryTest, HostThatHoldsLeastIsNext) {
-  Sender& completing = fill();
-  Sender& greedy = *senders_[1];
-  EXPECT_FALSE(greedy.grow(512 * kKibi));
-  Sender& modest = add();
-  EXPECT_FALSE(modest.grow(16 * kKibi));
-  completing.complete();
-  completing.give_back();
+  EXPECT_EQ(senders_.back()->news, 0);
   memory_.retry();
-  EXPECT_EQ(greedy.news, 0);
-  EXPECT_EQ(modest.news, 1);
-  EXPECT_FALSE(greedy.grow(512 * kKibi)) << "it is not its turn";
-  EXPECT_TRUE(modest.grow(16 * kKibi));
-  EXPECT_EQ(modest.size(), kMebi);
-}
-
-TEST_F(RecordMemoryTest, ConnectionsOfAHostAreOneInTheLine) {
-  Sender& completing = fill();
-  Sender& same = add("10.0.0.1:2");
-  EXPECT_FALSE(same.grow(16 * kKibi)) << "its host has 256 KiB on another connection";
-  Sender& other = add();
-  EXPECT_FALSE(other.grow(16 * kKibi));
-  completing.complete();
-  completing.give_back();
+  EXPECT_EQ(senders_.back()->news, 1);
   memory_.retry();
-  EXPECT_EQ(same.news, 0);
-  EXPECT_EQ(other.news, 1);
+  EXPECT_EQ(senders_[4]->news, 1) << "all have been tried";
 }
 
-TEST_F(RecordMemoryTest, OneThatLeavesTheLineMakesWayForTheNext) {
-  Sender& completing = fill();
-  Sender& first = add();
-  EXPECT_FALSE(first.grow(16 * kKibi));
-  EXPECT_FALSE(senders_[1]->grow(512 * kKibi));
-  completing.complete();
-  completing.give_back();
-  first.stop_waiting();
-  memory_.retry();
-  EXPECT_EQ(first.news, 0);
-  EXPECT_EQ(senders_[1]->news, 1);
-}
-
-TEST_F(RecordMemoryTest, SmallBuffersAreGivenWhoeverWaits) {
-  fill();
-  EXPECT_FALSE(senders_[1]->grow(512 * kKibi));
-  EXPECT_TRUE(add().grow(4 * kKibi));
-}
-
-// Beginnings have 256 KiB.
 TEST_F(RecordMemoryTest, RecordsThatHaveBegunLeaveEnoughToCompleteOne) {
   for (int i = 0; i < 64; ++i) EXPECT_TRUE(add().grow(4 * kKibi));
-  EXPECT_TRUE(add().grow(4 * kKibi, 4 * kKibi)) << "it is completed";
-  Sender& last = add();
-  EXPECT_FALSE(last.grow(4 * kKibi));
-  senders_[64]->complete();
-  memory_.retry();
-  EXPECT_EQ(last.news, 1);
-  EXPECT_TRUE(last.grow(4 * kKibi, 4 * kKibi));
-  last.complete();
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(senders_[static_cast<std::size_t>(i)]->grow(256 * kKibi));
+  Sender& next = add();
+  EXPECT_TRUE(next.grow(4 * kKibi));
+  EXPECT_EQ(next.size(), kMebi) << "they begin in 256 KiB";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(senders_[static_cast<std::size_t>(i)]->grow(256 * kKibi));
   EXPECT_EQ(senders_[2]->size(), 256 * kKibi);
-  EXPECT_EQ(senders_[3]->size(), kMebi);
+}
+
+TEST_F(RecordMemoryTest, HostLeavesBeginningsOfRecordsToOthers) {
+  for (int i = 0; i < 56; ++i) EXPECT_TRUE(add("10.0.1.1:1").grow(4 * kKibi, 4 * kKibi));
+  EXPECT_TRUE(add("10.0.1.1:1").grow(4 * kKibi, 8 * kKibi));
+  EXPECT_EQ(senders_.back()->size(), 8 * kKibi) << "it is completed";
+  EXPECT_FALSE(add("10.0.1.1:1").grow(4 * kKibi));
+  EXPECT_TRUE(add().grow(4 * kKibi));
+  EXPECT_EQ(senders_.back()->size(), 4 * kKibi);
 }
 
 TEST_F(RecordMemoryTest, HostLeavesMemoryToTheRecordsOfOthers) {
@@ -180,16 +199,11 @@ TEST_F(RecordMemoryTest, HostLeavesMemoryToTheRecordsOfOthers) {
   HostMemory::Share results(&bound, "10.0.1.1:1");
   results.took(kMebi);
   EXPECT_TRUE(add("10.0.1.1:2").grow(256 * kKibi));
-  Sender& second = add("10.0.1.1:3");
-  EXPECT_TRUE(second.grow(512 * kKibi));
-  EXPECT_EQ(second.size(), kMebi) << "it had its rest at once, where a record is completed";
+  EXPECT_TRUE(add("10.0.1.1:3").grow(512 * kKibi));
+  EXPECT_EQ(senders_.back()->size(), kMebi) << "it is completed";
   EXPECT_FALSE(add("10.0.1.1:4").grow(256 * kKibi));
-  Sender& other = add();
-  EXPECT_FALSE(other.grow(256 * kKibi)) << "it has not had its turn in the line";
-  memory_.retry();
-  EXPECT_EQ(other.news, 1);
-  EXPECT_TRUE(other.grow(256 * kKibi));
-  EXPECT_EQ(other.size(), 256 * kKibi);
+  EXPECT_TRUE(add().grow(256 * kKibi));
+  EXPECT_EQ(senders_.back()->size(), 256 * kKibi);
   senders_.clear();
 }
 

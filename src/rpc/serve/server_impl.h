@@ -112,7 +112,7 @@ class ServerImpl final : public rpc::Mailbox, private rpc::RdmaPeer::Owner {
   const engine::Options& engine_options_;
   std::string address_;  // of the first listener
   transport::BufferPool pool_;
-  rpc::MemoryQueue<rpc::Context> memory_queue_;
+  rpc::MemoryQueue memory_queue_;
   rpc::HostMemory host_memory_{options_.memory_max};
   rpc::RegionTable regions_;
   rpc::ReplyCache& cache_;

@@ -55,8 +55,8 @@ class Context final : public IncomingCall {
   bool is_judged_ = false;      // its header and the sizes of its Read chunks were accepted
   bool has_had_turn_ = false;   // the engine has given it its turn to ask for memory
   std::uint16_t lent_ = 0;      // how many of its loans were given to the engine, for Read chunks
-  MemoryQueue<Context>::Ticket ticket_;  // if any, it waits for memory, and holds none
-  Instant waits_since_{};                // for it; only where calls are measured
+  MemoryQueue::Ticket ticket_;  // if any, it waits for memory, and holds none
+  Instant waits_since_{};       // for it; only where calls are measured
   engine::MemoryWanted wanted_{};
   // An event that is handled again when a step of authentication has ended.
   std::optional<engine::Event> again_;
@@ -68,7 +68,7 @@ class Session final : public ReplyCarrier {
   // Sessions share these, which outlive them.
   struct Surroundings {
     transport::BufferPool& pool;
-    MemoryQueue<Context>& memory_queue;  // of the pool
+    MemoryQueue& memory_queue;  // of the pool
     const oncrpc::ServiceRegistry& registry;
     RegionTable& regions;
     ReplyCache& cache;

@@ -59,8 +59,8 @@ class TcpServer {
   const HostShares& shares() const noexcept { return shares_; }
   // Ends a connection that makes room for that of `peer`; returns false if there is none.
   bool end_spare(std::string_view peer, Instant now);
-  // Gives a turn to the first connection that waits for memory, if there may be some now.
-  void retry_starved() const { memory_.retry(); }
+  // Gives turns to connections that wait for memory, if there may be some now.
+  void retry_starved() { memory_.retry(); }
   // Takes no more connections and no more Calls; connections close when theirs are answered.
   void drain();
   // Closes what is left.

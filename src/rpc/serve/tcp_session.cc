@@ -90,7 +90,9 @@ bool TcpSession::progress(Instant now) noexcept {
     is_at_rest_ = false;
   }
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
-  return !takes_calls() || !connection_->has_more();
+  // A session that left the line when it had too much to send asks for memory again.
+  const bool lacks_place = connection_->starved() && !memory_->waits();
+  return !takes_calls() || !(connection_->has_more() || lacks_place);
 }
 
 bool TcpSession::takes_calls() const noexcept {
