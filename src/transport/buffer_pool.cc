@@ -58,8 +58,11 @@ void BufferPool::give_back(MutableBytes buffer) {
 }
 
 bool BufferPool::has_room(std::size_t size) const noexcept {
-  return bytes_held_ + size <= bytes_max_ &&
-         (size <= kSmallMax || large_held_ + size <= large_bytes_max(bytes_max_));
+  return bytes_held_ + size <= bytes_max_ && has_large_room(size);
+}
+
+bool BufferPool::has_large_room(std::size_t size) const noexcept {
+  return size <= kSmallMax || large_held_ + size <= large_bytes_max(bytes_max_);
 }
 
 // Frees kept buffers of other sizes until `size` more bytes are within the bound.
@@ -67,7 +70,7 @@ bool BufferPool::make_room(std::size_t size, std::size_t except_class) {
   for (std::size_t index = kClasses; index-- > 0 && !has_room(size);) {
     if (index == except_class) continue;
     const bool is_small = large_size(kSizeMin << index) == 0;
-    if (is_small && bytes_held_ + size <= bytes_max_) break;  // they have an eighth of their own
+    if (is_small && !has_large_room(size)) break;  // they have an eighth of their own
     auto& kept = kept_[index];
     while (!kept.empty() && !has_room(size)) {
       for (Watcher* watcher : watchers_) watcher->handle_freed(kept.back());

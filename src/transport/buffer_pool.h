@@ -69,6 +69,7 @@ class BufferPool {
   static constexpr std::size_t kClasses = 13;  // 4 KiB << 0 … 4 KiB << 12
   static std::size_t class_of(std::size_t size) noexcept;
   bool has_room(std::size_t size) const noexcept;
+  bool has_large_room(std::size_t size) const noexcept;
   bool make_room(std::size_t size, std::size_t except_class);
 
   const std::size_t bytes_max_;

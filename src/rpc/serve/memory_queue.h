@@ -103,18 +103,19 @@ class MemoryQueue {
     return member.waiting_.front().context;
   }
 
-  // Notes that the first was tried with so many bytes of the pool in use, and that there was not
-  // enough.
-  void note_tried(std::size_t bytes_in_use) noexcept { tried_at_ = bytes_in_use; }
-  // Returns whether the pool has more memory now than it had then.
-  bool is_worth_trying(std::size_t bytes_in_use) const noexcept {
-    return !empty() && bytes_in_use < tried_at_;
+  // Notes that the first was tried when so many buffers had come back to the pool, and that there
+  // was not enough.
+  void note_tried(std::uint64_t buffers_returned) noexcept { tried_at_ = buffers_returned; }
+  // Returns whether the pool may have more memory now than it had then. Bytes in use do not tell:
+  // small buffers may have been taken meanwhile, which take nothing from large ones.
+  bool is_worth_trying(std::uint64_t buffers_returned) const noexcept {
+    return !empty() && buffers_returned != tried_at_;
   }
 
  private:
   // Notes whether there is another first one, which was not tried yet.
   void note_first(const Context* before) noexcept {
-    if (first() != before) tried_at_ = std::numeric_limits<std::size_t>::max();
+    if (first() != before) tried_at_ = kNotTried;
   }
 
   using Key = std::pair<std::size_t, std::uint64_t>;
@@ -139,7 +140,8 @@ class MemoryQueue {
   bool by_age_is_next_ = true;
   std::size_t size_ = 0;
   std::uint64_t last_ = 0;
-  std::size_t tried_at_ = 0;
+  static constexpr std::uint64_t kNotTried = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t tried_at_ = kNotTried;  // BufferPool::buffers_returned()
 };
 
 }  // namespace rpcrdma::rpc

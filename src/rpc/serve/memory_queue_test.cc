@@ -98,8 +98,8 @@ TEST_F(MemoryQueueTest, NewFirstIsWorthTrying) {
   greedy.took(1000);
   enter(greedy, 0);
   queue_.note_tried(5000);
-  EXPECT_FALSE(queue_.is_worth_trying(5000)) << "as much is in use as when it was tried";
-  EXPECT_TRUE(queue_.is_worth_trying(4999));
+  EXPECT_FALSE(queue_.is_worth_trying(5000)) << "nothing has come back since it was tried";
+  EXPECT_TRUE(queue_.is_worth_trying(5001));
   enter(modest, 1);
   EXPECT_TRUE(queue_.is_worth_trying(5000)) << "it may want less";
 }

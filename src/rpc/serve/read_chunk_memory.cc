@@ -122,7 +122,7 @@ void ReadChunkMemory::wait_for_memory(Context& context, const engine::MemoryWant
       !pool_.could_hold(large_size(context.wanted_.chunks))) {
     return refuse_for_memory(context);
   }
-  if (queue_.empty()) queue_.note_tried(pool_.bytes_in_use());
+  if (queue_.empty()) queue_.note_tried(pool_.buffers_returned());
   context.ticket_ = queue_.enter(share_, context, large_size(context.wanted_.chunks));
   ++waiting_;
   if (CallMeter* const meter = session_.serving_.meter())
@@ -194,7 +194,7 @@ bool ReadChunkMemory::retry() {
        first = queue_.first()) {
     const auto lack = reserve(*first, first->wanted_.chunks);
     if (lack == Lack::kMemory && pool_.bytes_in_use() > 0) {
-      queue_.note_tried(pool_.bytes_in_use());
+      queue_.note_tried(pool_.buffers_returned());
       break;
     }
     stop_waiting(*first, !lack);

@@ -29,12 +29,12 @@ void RecordMemory::retry() {
   if (waiting_.empty()) return;
   if (has_changed_ || buffers_returned_ != pool_.buffers_returned()) {
     note_tried();
-    left_to_try_ = waiting_.size();
+    left_to_look_at_ = waiting_.size();
   }
-  for (std::size_t i = 0; i < kTurnsMax && left_to_try_ > 0; ++i, --left_to_try_) {
+  for (std::size_t i = 0; i < kLooksMax && left_to_look_at_ > 0; ++i, --left_to_look_at_) {
     Share& next = *waiting_.front();
     waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
-    next.listener_->handle_news();
+    if (next.may_go_on()) next.listener_->handle_news();
   }
 }
 
@@ -57,6 +57,7 @@ void RecordMemory::set_completing(Host& host, const std::byte* memory) noexcept 
   if (place.empty()) return;
   place.value().first = host.turn();
   line_.insert(std::move(place));
+  has_changed_ = true;  // it is the turn of another
 }
 
 // --- Share -------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ MutableBytes RecordMemory::Share::take(std::size_t size, std::size_t whole) {
   MutableBytes buffer = grow(size);
   if (buffer.empty()) buffer = complete(whole);
   if (buffer.empty()) {
-    wait();
+    wait(size);
     return {};
   }
   stop_waiting();
@@ -86,27 +87,34 @@ MutableBytes RecordMemory::Share::take(std::size_t size, std::size_t whole) {
 }
 
 // A host leaves an eighth of the small buffers to others, too.
-bool RecordMemory::Share::may_grow(std::size_t size) const noexcept {
-  const std::size_t buffer_size = std::bit_ceil(std::max(size, BufferPool::kSizeMin));
-  if (is_large(size)) {
-    return of_.grown_ + buffer_size <= of_.grown_max_ && of_host_.may_take(size);
-  }
+bool RecordMemory::Share::may_begin(std::size_t buffer_size) const noexcept {
   const std::size_t own = host_->second.begun;
   const std::size_t left = of_.begun_max_ - (of_.begun_ - own);
   return own + buffer_size <= (own == 0 ? left : left - left / 8);
+}
+
+bool RecordMemory::Share::may_grow(std::size_t size) const noexcept {
+  const std::size_t buffer_size = std::bit_ceil(std::max(size, BufferPool::kSizeMin));
+  if (!is_large(size) && may_begin(buffer_size)) return true;
+  return of_.grown_ + buffer_size <= of_.grown_max_ && of_host_.may_take(size);
+}
+
+bool RecordMemory::Share::may_go_on() const noexcept {
+  return may_grow(wanted_) || of_.is_turn_of(host_->second);
 }
 
 MutableBytes RecordMemory::Share::grow(std::size_t size) {
   if (!may_grow(size)) return {};
   const MutableBytes buffer = of_.pool_.take(size);
   if (buffer.empty()) return {};
-  growing_.push_back(buffer);
-  if (is_large(size)) {
+  const bool is_grown = is_large(size) || !may_begin(buffer.size());
+  if (is_grown) {
     of_.grown_ += buffer.size();
   } else {
     of_.begun_ += buffer.size();
     host_->second.begun += buffer.size();
   }
+  if (!is_large(size)) begun_.push_back({buffer.data(), buffer.size(), is_grown});
   return buffer;
 }
 
@@ -119,28 +127,33 @@ MutableBytes RecordMemory::Share::complete(std::size_t whole) {
 }
 
 void RecordMemory::Share::give_back(MutableBytes buffer) {
-  handle_complete(buffer.data());  // or it never will be
+  Host& host = host_->second;
+  if (host.completing == buffer.data()) {
+    of_.set_completing(host, nullptr);
+  } else if (is_large(buffer.size())) {
+    of_.grown_ -= buffer.size();
+  } else {
+    end_beginning(buffer.data());  // of a record that never will be complete, or that has grown
+  }
   of_host_.gave_back(buffer.size());
   of_.pool_.give_back(buffer);
-  Host& host = host_->second;
-  if (host.completing == buffer.data()) of_.set_completing(host, nullptr);
 }
 
-// The record does not wait for more memory, so that others may grow instead of it.
-void RecordMemory::Share::handle_complete(const std::byte* record) noexcept {
-  const auto buffer = std::ranges::find(growing_, record, &MutableBytes::data);
-  if (buffer == growing_.end()) return;
-  if (is_large(buffer->size())) {
-    of_.grown_ -= buffer->size();
+void RecordMemory::Share::end_beginning(const std::byte* memory) noexcept {
+  const auto beginning = std::ranges::find(begun_, memory, &Beginning::memory);
+  if (beginning == begun_.end()) return;
+  if (beginning->is_grown) {
+    of_.grown_ -= beginning->size;
   } else {
-    of_.begun_ -= buffer->size();
-    host_->second.begun -= buffer->size();
+    of_.begun_ -= beginning->size;
+    host_->second.begun -= beginning->size;
   }
-  growing_.erase(buffer);
+  begun_.erase(beginning);
   of_.has_changed_ = true;
 }
 
-void RecordMemory::Share::wait() {
+void RecordMemory::Share::wait(std::size_t size) {
+  wanted_ = size;
   if (waits_) return;
   waits_ = true;
   if (of_.waiting_.empty()) of_.note_tried();
@@ -154,11 +167,12 @@ void RecordMemory::Share::wait() {
 void RecordMemory::Share::stop_waiting() noexcept {
   if (!std::exchange(waits_, false)) return;
   of_.waiting_.erase(place_);
-  of_.left_to_try_ = std::min(of_.left_to_try_, of_.waiting_.size());
+  of_.left_to_look_at_ = std::min(of_.left_to_look_at_, of_.waiting_.size());
   Host& host = host_->second;
   if (--host.waiting > 0) return;
+  const bool was_first = of_.line_.begin()->second == &host;
   of_.line_.erase({host.turn(), &host});
-  of_.has_changed_ = true;  // it may be the turn of another
+  if (was_first) of_.has_changed_ = true;  // it is the turn of another
 }
 
 }  // namespace rpcrdma::rpc

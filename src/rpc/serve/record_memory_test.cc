@@ -42,6 +42,7 @@ class RecordMemoryTest : public ::testing::Test {
       if (!record_.empty()) share_.give_back(std::exchange(record_, {}));
     }
     void stop_waiting() { share_.stop_waiting(); }
+    bool waits() const { return share_.waits(); }
     std::size_t size() const { return record_.size(); }
 
     int news = 0;
@@ -98,23 +99,38 @@ TEST_F(RecordMemoryTest, CompletesARecordWhenThePoolHasRoomForItAgain) {
   EXPECT_EQ(next.news, 1);
   EXPECT_TRUE(next.grow(512 * kKibi));
   EXPECT_EQ(next.size(), kMebi);
-  memory_.retry();
-  EXPECT_EQ(next.news, 1);
+  EXPECT_FALSE(next.waits());
 }
 
-TEST_F(RecordMemoryTest, RecordThatWaitsGrowsWhenAnotherIsComplete) {
+TEST_F(RecordMemoryTest, RecordThatWaitsGrowsWhoeverWaitsToBeCompleted) {
   Sender& completed = fill();
   EXPECT_FALSE(senders_[1]->grow(512 * kKibi));
   Sender& other = add();
   EXPECT_FALSE(other.grow(16 * kKibi));
   completed.give_back();
   memory_.retry();
-  EXPECT_FALSE(other.grow(16 * kKibi)) << "another host is before it, and in the rest all is taken";
+  EXPECT_EQ(other.news, 0) << "another host is before it, and it may not grow";
   senders_[2]->complete();
   memory_.retry();
-  EXPECT_EQ(other.news, 2);
-  EXPECT_TRUE(other.grow(16 * kKibi)) << "whoever waits to be completed";
+  EXPECT_EQ(other.news, 0) << "the call of that record has the memory";
+  senders_[2]->give_back();
+  memory_.retry();
+  EXPECT_EQ(other.news, 1);
+  EXPECT_TRUE(other.grow(16 * kKibi));
   EXPECT_EQ(other.size(), 16 * kKibi);
+}
+
+TEST_F(RecordMemoryTest, BeginningOfARecordLeavesItsPlaceWhenTheRecordIsComplete) {
+  for (int i = 0; i < 64; ++i) EXPECT_TRUE(add().grow(4 * kKibi));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(add().grow(256 * kKibi));
+  EXPECT_TRUE(add("10.0.9.1:1").grow(4 * kKibi, 4 * kKibi)) << "it is completed";
+  Sender& next = add("10.0.9.1:2");
+  EXPECT_FALSE(next.grow(4 * kKibi));
+  senders_[0]->complete();
+  memory_.retry();
+  EXPECT_EQ(next.news, 1);
+  EXPECT_TRUE(next.grow(4 * kKibi));
+  EXPECT_EQ(next.size(), 4 * kKibi);
 }
 
 TEST_F(RecordMemoryTest, HostCompletesOneRecordUntilItsCallGivesTheMemoryBack) {
@@ -153,41 +169,60 @@ TEST_F(RecordMemoryTest, OneThatLeavesTheLineMakesWayForTheNext) {
   EXPECT_FALSE(next.grow(512 * kKibi));
   completed.give_back();
   memory_.retry();
-  EXPECT_EQ(next.news, 1);
+  EXPECT_EQ(next.news, 0);
   EXPECT_FALSE(next.grow(512 * kKibi)) << "it is not its turn";
   first.stop_waiting();
   memory_.retry();
-  EXPECT_EQ(next.news, 2);
+  EXPECT_EQ(next.news, 1);
   EXPECT_TRUE(next.grow(512 * kKibi));
 }
 
-TEST_F(RecordMemoryTest, RoundGivesSoManyTurnsToThoseThatWait) {
+TEST_F(RecordMemoryTest, HostThatHasHadItsTurnMakesWayForTheNext) {
   Sender& completed = fill();
-  for (std::size_t i = 0; i < RecordMemory::kTurnsMax + 1; ++i) {
-    EXPECT_FALSE(add().grow(512 * kKibi));
-  }
+  Sender& first = add("10.0.9.1:1");
+  EXPECT_FALSE(first.grow(16 * kKibi, 512 * kKibi));
+  EXPECT_FALSE(add("10.0.9.1:2").grow(16 * kKibi));
+  Sender& next = add();
+  EXPECT_FALSE(next.grow(16 * kKibi, 512 * kKibi));
   completed.give_back();
   memory_.retry();
+  EXPECT_TRUE(first.grow(16 * kKibi, 512 * kKibi));
+  EXPECT_EQ(next.news, 0);
+  memory_.retry();
+  EXPECT_EQ(next.news, 1);
+  EXPECT_TRUE(next.grow(16 * kKibi, 512 * kKibi));
+}
+
+TEST_F(RecordMemoryTest, RoundLooksAtSoManyThatWait) {
+  Sender& completed = fill();
+  for (std::size_t i = 0; i < RecordMemory::kLooksMax + 1; ++i) {
+    EXPECT_FALSE(add().grow(256 * kKibi));
+  }
+  completed.give_back();
+  senders_[1]->give_back();
+  memory_.retry();
+  EXPECT_EQ(senders_[4]->news, 1);
   EXPECT_EQ(senders_.back()->news, 0);
   memory_.retry();
   EXPECT_EQ(senders_.back()->news, 1);
   memory_.retry();
-  EXPECT_EQ(senders_[4]->news, 1) << "all have been tried";
+  EXPECT_EQ(senders_[4]->news, 1) << "all have been looked at";
 }
 
 TEST_F(RecordMemoryTest, RecordsThatHaveBegunLeaveEnoughToCompleteOne) {
-  for (int i = 0; i < 64; ++i) EXPECT_TRUE(add().grow(4 * kKibi));
-  Sender& next = add();
-  EXPECT_TRUE(next.grow(4 * kKibi));
-  EXPECT_EQ(next.size(), kMebi) << "they begin in 256 KiB";
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(senders_[static_cast<std::size_t>(i)]->grow(256 * kKibi));
-  EXPECT_EQ(senders_[2]->size(), 256 * kKibi);
+  for (int i = 0; i < 65; ++i) EXPECT_TRUE(add().grow(4 * kKibi));
+  EXPECT_EQ(senders_[64]->size(), 4 * kKibi) << "where others grow";
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(senders_[i]->grow(256 * kKibi));
+  EXPECT_EQ(senders_[1]->size(), 256 * kKibi);
+  EXPECT_TRUE(senders_[2]->grow(256 * kKibi));
+  EXPECT_EQ(senders_[2]->size(), kMebi) << "it is completed";
 }
 
 TEST_F(RecordMemoryTest, HostLeavesBeginningsOfRecordsToOthers) {
-  for (int i = 0; i < 56; ++i) EXPECT_TRUE(add("10.0.1.1:1").grow(4 * kKibi, 4 * kKibi));
-  EXPECT_TRUE(add("10.0.1.1:1").grow(4 * kKibi, 8 * kKibi));
-  EXPECT_EQ(senders_.back()->size(), 8 * kKibi) << "it is completed";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(add("10.0.1.1:1").grow(256 * kKibi));
+  for (int i = 0; i < 56; ++i) EXPECT_TRUE(add("10.0.1.1:1").grow(4 * kKibi));
+  EXPECT_TRUE(add("10.0.1.1:1").grow(4 * kKibi));
+  EXPECT_EQ(senders_.back()->size(), kMebi) << "it is completed";
   EXPECT_FALSE(add("10.0.1.1:1").grow(4 * kKibi));
   EXPECT_TRUE(add().grow(4 * kKibi));
   EXPECT_EQ(senders_.back()->size(), 4 * kKibi);
@@ -198,6 +233,7 @@ TEST_F(RecordMemoryTest, HostLeavesMemoryToTheRecordsOfOthers) {
   host_memory_ = &bound;
   HostMemory::Share results(&bound, "10.0.1.1:1");
   results.took(kMebi);
+  results.took(256 * kKibi);
   EXPECT_TRUE(add("10.0.1.1:2").grow(256 * kKibi));
   EXPECT_TRUE(add("10.0.1.1:3").grow(512 * kKibi));
   EXPECT_EQ(senders_.back()->size(), kMebi) << "it is completed";

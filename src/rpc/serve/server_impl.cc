@@ -228,8 +228,8 @@ void ServerImpl::serve_sessions(Instant now) {
   retry_waiting();
 }
 
-// Gives turns to peers that wait for the end of a call, if one has ended, and to the first that
-// waits for memory, if there is more.
+// Gives turns to peers that wait for the end of a call, if one has ended, and to those that wait
+// for memory, if there is more: over RDMA, to the first.
 void ServerImpl::retry_waiting() {
   const std::uint64_t ends = cache_.ends();
   if (peers_.anybody_waits_for_a_call() && ends != ends_) {
@@ -237,7 +237,7 @@ void ServerImpl::retry_waiting() {
     ends_ = ends;  // what ends from now on is looked at next time
   }
   tcp_.retry_starved();
-  if (!memory_queue_.is_worth_trying(pool_.bytes_in_use())) return;
+  if (!memory_queue_.is_worth_trying(pool_.buffers_returned())) return;
   memory_queue_.first()->want_turn();
 }
 

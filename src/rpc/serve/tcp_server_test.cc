@@ -197,7 +197,7 @@ TEST_F(TcpTurnsTest, ConnectionWithoutMemoryGoesOnWhenSomeComesBack) {
   run_until([this] { return ended_ == begun_; });
 }
 
-// Each holds 256 KiB when half of its record is here, and none has room for 512 KiB more.
+// When half of each record is here, none may have enough memory for its rest.
 TEST_F(TcpTurnsTest, RecordsOfWhichNoneHasEnoughMemoryAreCompletedOneAfterTheOther) {
   constexpr std::size_t kSize = 280'000, kClients = 8;
   ServerOptions options;

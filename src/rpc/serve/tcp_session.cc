@@ -71,6 +71,7 @@ bool TcpSession::progress(Instant now) noexcept {
   const std::uint64_t bytes_before = connection_->bytes_received();
   settle();
   serving_.retry_duplicates();
+  const bool has_asked = takes_calls();
   receive();
   connection_->flush();
   settle();
@@ -90,9 +91,9 @@ bool TcpSession::progress(Instant now) noexcept {
     is_at_rest_ = false;
   }
   if (in_service_ == 0 && (draining_ || connection_->peer_finished())) connection_->finish();
-  // A session that left the line when it had too much to send asks for memory again.
-  const bool lacks_place = connection_->starved() && !memory_->waits();
-  return !takes_calls() || !(connection_->has_more() || lacks_place);
+  // A session that had too much to send when it had its turn asks for memory again.
+  const bool is_to_ask = connection_->starved() && !(has_asked && memory_->waits());
+  return !takes_calls() || !(connection_->has_more() || is_to_ask);
 }
 
 bool TcpSession::takes_calls() const noexcept {
@@ -285,8 +286,8 @@ std::optional<Error> TcpSession::failure(bool& was_reset_at_rest) const {
     case tcp::EndKind::kStalled:
       if (end.code == ENOMEM) {
         return lost(
-            "there was no memory for its record in time (ServerOptions::memory_max): calls of "
-            "others had it");
+            "there was no memory for its record in time (ServerOptions::memory_max): other calls "
+            "had it");
       }
       return lost("the peer neither completed a record nor read its replies in time");
     case tcp::EndKind::kSlow:
