@@ -137,7 +137,7 @@ void explain(ExplainSettings& given) {
     fail(kUsage, error.what());
   }
   if (!outcome.was_opened) fail(kFailed, outcome.problem);
-  if (!outcome.problem.empty()) say("rpcrdma: " + outcome.problem);
+  if (!outcome.problem.empty()) say_failure(outcome.problem);
   // A verdict on a part of a capture is none.
   const bool is_clean = outcome.errors == 0 && outcome.problem.empty();
   if (settings.view == View::kCheck && !is_clean) throw Exit{kFailed};

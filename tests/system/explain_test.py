@@ -327,6 +327,14 @@ class ExplainTest(unittest.TestCase):
         path.write_bytes(data)
         self.refused_as_not_whole(path, ".*part.pcap is cut behind packet 40: the length of a packet is impossible", 40)
 
+    def test_a_name_in_a_reason_cannot_write_lines_of_its_own(self):
+        path = self.folder / "part\n\033[2J.pcap"
+        path.write_bytes(self.capture(CRC).read_bytes()[:-1])
+        result = explain("calls", path)
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertNotIn("\033", result.stderr)
+
     def test_check_fails_where_a_packet_of_pcapng_cannot_be_read(self):
         def block(kind, body):
             size = struct.pack("<I", 12 + len(body))
