@@ -279,6 +279,8 @@ void Connection::finish() {
   if (ended() || finishing_) return;
   if (!connected_) return abort();
   finishing_ = true;
+  reader_.clear();
+  record_clock_.note_record();
   flush();
 }
 

@@ -547,22 +547,38 @@ TEST(ConnectionMemory, PeerThatWaitsForItIsNotSaidToStall) {
   EXPECT_EQ(connection->cause().code, ENOMEM);
 }
 
-TEST(ConnectionMemory, ComesBackWhenTheConnectionEndsInsideOfARecord) {
-  auto reactor = std::move(*posix::Reactor::make());
-  int pair[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-  const posix::Fd peer(pair[1]);
-  Tap memory;
-  memory.open = true;
-  auto connection =
-      std::move(*Connection::open(*reactor, {posix::Fd(pair[0]), "local"}, memory, {}));
-  const Stream record = record_of(some_bytes(1000));
-  ASSERT_EQ(::send(peer.value(), record.data(), 500, 0), 500);
-  reactor->dispatch();
-  EXPECT_FALSE(connection->receive().has_value());
-  EXPECT_EQ(memory.given, 1);
-  connection->abort();
-  EXPECT_EQ(memory.given, 0);
+class ConnectionInARecord : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    peer_ = posix::Fd(pair[1]);
+    memory_.open = true;
+    connection_ =
+        std::move(*Connection::open(*reactor_, {posix::Fd(pair[0]), "local"}, memory_, {}));
+    const Stream record = record_of(some_bytes(1000));
+    ASSERT_EQ(::send(peer_.value(), record.data(), 500, 0), 500);
+    reactor_->dispatch();
+    EXPECT_FALSE(connection_->receive().has_value());
+    EXPECT_EQ(memory_.given, 1);
+  }
+
+  std::unique_ptr<posix::Reactor> reactor_ = std::move(*posix::Reactor::make());
+  posix::Fd peer_;
+  Tap memory_;
+  std::unique_ptr<Connection> connection_;
+};
+
+TEST_F(ConnectionInARecord, GivesItsMemoryBackWhenItEnds) {
+  connection_->abort();
+  EXPECT_EQ(memory_.given, 0);
+}
+
+TEST_F(ConnectionInARecord, GivesItsMemoryBackWhenItReceivesNothingMore) {
+  connection_->finish();
+  EXPECT_FALSE(connection_->ended()) << "the peer has time to end its side";
+  EXPECT_EQ(memory_.given, 0);
+  EXPECT_FALSE(connection_->receive().has_value());
 }
 
 // --- A look at the peer ------------------------------------------------------------------------
