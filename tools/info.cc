@@ -39,7 +39,7 @@ Json provider_json(const ProviderFacts& provider) {
 constexpr std::array<const char*, 2> kProtocols = {
     "RPC-over-RDMA version 1 (RFC 8166), with private data (RFC 8797) and backward calls (RFC "
     "8167)",
-    "RPC-over-RDMA version 2 (draft-ietf-nfsv4-rpcrdma-version-two-01, with optional "
+    "RPC-over-RDMA version 2 (draft-cel-nfsv4-rpcrdma-version-two-01, with optional "
     "characteristics)"};
 
 struct Feature {

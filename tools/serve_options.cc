@@ -59,9 +59,11 @@ void NfsOptions::add_to(Command& command) {
   command.add({
       {"--nfs", &directories,
        "DIR[:OPTIONS], a directory to export by NFS version 3, over RDMA and TCP; several times "
-       "for several. OPTIONS with commas between: ro, root_squash (unless another is given), "
-       "no_root_squash, all_squash, anonuid=N, anongid=N, secure, sync, sec=FLAVOR[:FLAVOR] (as "
-       "--sec), client=ADDRESS[/BITS] or client=HOST (several times; all, if none is given), "
+       "for several. OPTIONS with commas between: ro or rw (if neither is given), root_squash "
+       "(unless another is given), no_root_squash, all_squash, anonuid=N, anongid=N, secure or "
+       "insecure (if neither is given), sync, sec=FLAVOR[:FLAVOR] (as --sec), "
+       "client=ADDRESS[/BITS] or "
+       "client=HOST (several times; all, if none is given), "
        "name=/NAME. ceph:/PATH is a "
        "directory of a CephFS, with the further OPTIONS conf=FILE, id=USER, fs=NAME, "
        "gateway=NAME; several servers may have the same"},
