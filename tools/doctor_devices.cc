@@ -8,6 +8,7 @@
 
 #include "rpcrdma/providers.h"
 #include "tools/doctor.h"
+#include "tools/plug_in.h"
 
 namespace rpcrdma::tools::doctor {
 namespace {
@@ -54,6 +55,13 @@ std::string why_port_is_down(const RdmaDevice& device, const RdmaPort& port) {
       interface_of(device));
 }
 
+// Without the plug-in siwarp does all the work of a machine that has no device. The packages that
+// the documents name have none, so that this is a failure only where a device would be used.
+Finding without_verbs(const Walk& walk, const std::string& text, const std::string& remedy) {
+  const bool is_wanted = walk.needs_devices() || !walk.devices.empty();
+  return is_wanted ? Finding::failed(text, remedy) : Finding::warning(text, remedy);
+}
+
 std::vector<std::string> active_ports(const Walk& walk) {
   std::vector<std::string> all;
   for (const RdmaDevice& device : walk.devices) {
@@ -78,14 +86,17 @@ Finding check_build(Walk& walk) {
   }
   if (!walk.uses_devices()) return Finding::ok("RPC over siwarp and TCP; no device is asked for");
   if (RPCRDMA_WITH_VERBS == 0) {
-    const std::string remedy =
-        "install the package rpcrdma-verbs, or libibverbs-dev and librdmacm-dev and build again";
-    const std::string text = "this build has no RDMA devices (verbs), only siwarp";
-    const bool is_wanted = walk.needs_devices() || !walk.devices.empty();
-    return is_wanted ? Finding::failed(text, remedy) : Finding::warning(text, remedy);
+    return without_verbs(
+        walk, "this build has no RDMA devices (verbs), only siwarp",
+        "install the package rpcrdma-verbs, or libibverbs-dev and librdmacm-dev and build again");
   }
   for (const ProviderFacts& each : providers()) {
     if (each.is_installed) continue;
+    if (is_absent(each.problem)) {
+      return without_verbs(
+          walk, fmt::format("the provider {} is not installed: {}", each.name, each.problem),
+          "install the package rpcrdma-verbs, if servers or clients have RDMA devices");
+    }
     return Finding::failed(
         fmt::format("the provider {} cannot be loaded: {}", each.name, each.problem),
         "install the package rpcrdma-verbs, which needs libibverbs1 and librdmacm1; or say "

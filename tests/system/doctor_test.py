@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -128,6 +129,30 @@ class MachineSteps(DoctorFixture):
         (self.root / "librpcrdma_verbs.so").write_bytes(b"")
         self.fails("build", "verbs cannot be loaded", "rpcrdma-verbs", env={"RPCRDMA_PROVIDER_DIR": str(self.root)})
         self.is_fine("build", "siwarp", "--provider", "siwarp", env={"RPCRDMA_PROVIDER_DIR": str(self.root)})
+
+    def doctor_alone(self, *arguments):
+        """Runs a copy of the command that has no plug-ins beside it, as the package rpcrdma installs it."""
+        self.need_verbs()
+        alone = self.root / "alone" / "rpcrdma"
+        alone.parent.mkdir(exist_ok=True)
+        shutil.copy2(COMMAND, alone)
+        environment = {name: value for name, value in os.environ.items() if name != "RPCRDMA_PROVIDER_DIR"}
+        result = subprocess.run([alone, "doctor", "--timeout", "40", *arguments], capture_output=True, text=True, check=False,
+                                timeout=BOUND_S, env=environment | {"RPCRDMA_DOCTOR_ROOT": str(self.machine)})
+        if self.line(result, "build")[1].startswith("RDMA devices (verbs)"):
+            self.skipTest("this machine has the plug-in for RDMA devices where each rpcrdma finds it")
+        return result
+
+    def test_missing_plug_in_is_a_warning_until_there_is_a_device(self):
+        result = self.doctor_alone()
+        state, text, to_do = self.line(result, "build")
+        self.assertEqual((state, result.returncode), ("warning", 0), result.stdout)
+        self.assertIn("the provider verbs is not installed", text)
+        self.assertIn("rpcrdma-verbs", to_do)
+        self.assertEqual(self.doctor_alone("--provider", "verbs").returncode, 11)
+        self.plant_device()
+        result = self.doctor_alone()
+        self.assertEqual((self.line(result, "build")[0], result.returncode), ("FAILED", 11), result.stdout)
 
     def test_no_device_fails_where_one_is_asked_for(self):
         self.need_verbs()
