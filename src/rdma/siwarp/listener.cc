@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kAcceptsPerRound = 64;
-// The pause of accept() when the system has no more descriptors: the socket stays readable then,
-// and without a rest the loop would spin.
+// The pause of accept() when the system has no more descriptors, or the socket was shut down: it
+// stays readable then, and without a rest the loop would spin.
 constexpr std::chrono::milliseconds kExhaustedRest{100};
 constexpr std::chrono::seconds kReportsEvery{1};  // while it lasts
 
@@ -161,25 +161,31 @@ void Listener::handle_ready(std::uint32_t /*events*/) {
       continue;
     }
     const int error = errno;
-    if (posix::is_about_resources(error)) {
-      if (!posix::has_waiting_connection(fd_.value())) return;
-      // Not each time, until one is accepted again: it is the same clients that wait.
-      const Instant now = posix::Reactor::now();
-      if (now >= reports_at_) {
-        refusal_ = Error{Errc::kNoResources, error, "accept"};
-        reports_at_ = now + kReportsEvery;
-      }
-      shard_.reactor->rewatch(fd_.value(), 0, *this, *this);
-      shard_.reactor->set_deadline(*this, now + kExhaustedRest);
-      return;
-    }
     if (error == EAGAIN || error == EWOULDBLOCK) return;
-    // Anything else is about one connection that is gone already.
+    if (posix::is_about_one_connection(error)) continue;
+    // No descriptors, or no memory; or another process that has the socket has shut it down.
+    const bool waits_for_nothing =
+        posix::is_about_resources(error) && !posix::has_waiting_connection(fd_.value());
+    if (!waits_for_nothing) rest(error);
+    return;
   }
 }
 
+void Listener::rest(int error) {
+  const Instant now = posix::Reactor::now();
+  if (now >= reports_at_) {
+    const bool is_lack = posix::is_about_resources(error);
+    refusal_ = Error{is_lack ? Errc::kNoResources : Errc::kProvider, error, "accept"};
+    reports_at_ = now + kReportsEvery;
+  }
+  // The reactor would report a socket that is shut down whatever it was asked to watch for.
+  shard_.reactor->unwatch(fd_.value(), *this);
+  shard_.reactor->set_deadline(*this, now + kExhaustedRest);
+}
+
 void Listener::handle_deadline() {
-  shard_.reactor->rewatch(fd_.value(), EPOLLIN, *this, *this);
+  if (shard_.reactor->watch(fd_.value(), EPOLLIN, *this)) return;
+  shard_.reactor->set_deadline(*this, posix::Reactor::now() + kExhaustedRest);
 }
 
 void Listener::take(posix::Fd fd, std::string peer_address) {

@@ -83,6 +83,8 @@ class Listener final : public rdma::Listener, private posix::Watched {
   Listener(Shard& shard, posix::Fd fd, std::string address);
   void handle_ready(std::uint32_t events) override;
   void handle_deadline() override;
+  // Lets kExhaustedRest pass before the next accept(), which failed with `error`.
+  void rest(int error);
   void take(posix::Fd fd, std::string peer_address);
   void reap();
 

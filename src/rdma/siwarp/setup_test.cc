@@ -32,6 +32,30 @@ using rpcrdma::test::RawMpa;
 using rpcrdma::test::RawPeer;
 using std::chrono::milliseconds;
 
+// Returns how many times the server's loop wakes up within 30 ms.
+int rounds_of(Nodes& nodes) {
+  const Instant end = nodes.server_provider->now() + milliseconds(30);
+  nodes.server_provider->arm_timer(end);
+  int rounds = 0;
+  for (; nodes.server_provider->now() < end; ++rounds) {
+    nodes.server_provider->wait();
+    nodes.server_provider->progress();
+  }
+  return rounds;
+}
+
+// Returns a descriptor of this process that listens, or -1.
+int listening_descriptor() {
+  for (int fd = 0; fd < 256; ++fd) {
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) {
+      return fd;
+    }
+  }
+  return -1;
+}
+
 // Returns the two ends of a TCP connection over loopback. The first has little room for what it
 // sends, as the second has for what it receives, and the system makes no more.
 std::pair<int, int> tcp_connection() {
@@ -384,17 +408,22 @@ TEST(SiwarpSetup, RunningOutOfDescriptorsIsARestAndNotASpin) {
   EXPECT_EQ(refusal->provider_code, EMFILE);
   EXPECT_FALSE(nodes.listener->poll_refusal());
   // It has seen the failure; wait() now sleeps instead of returning at once for ever.
-  const Instant end = nodes.server_provider->now() + milliseconds(30);
-  nodes.server_provider->arm_timer(end);
-  int rounds = 0;
-  for (; nodes.server_provider->now() < end; ++rounds) {
-    nodes.server_provider->wait();
-    nodes.server_provider->progress();
-  }
+  const int rounds = rounds_of(nodes);
   descriptors_left = kManyDescriptors;
   EXPECT_LT(rounds, 20);
   EXPECT_TRUE(
       nodes.pump_until([&] { return setup_counters(*nodes.server_provider).accepted == 1; }));
+}
+
+// A child of fork() can do that to its copy of the socket, and an administrator with `ss -K`.
+TEST(SiwarpSetup, ASocketThatSomebodyShutDownIsARestAndNotASpin) {
+  Nodes nodes;
+  ASSERT_EQ(::shutdown(listening_descriptor(), SHUT_RDWR), 0);
+  std::optional<Error> refusal;
+  ASSERT_TRUE(
+      nodes.pump_until([&] { return (refusal = nodes.listener->poll_refusal()).has_value(); }));
+  EXPECT_EQ(refusal->provider_code, EINVAL);
+  EXPECT_LT(rounds_of(nodes), 20);
 }
 
 // It is the same clients that wait, however often the server tries.
