@@ -120,6 +120,7 @@ Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory
       is_local_(is_unix_socket(socket_.value())),
       reader_(memory, options.record),
       outgoing_(options.messages_unsent_max, options.stall_timeout, options.record_rate_min),
+      stall_clock_(options.stall_timeout),
       record_clock_(options.record_timeout, options.record_rate_min) {}
 
 Connection::~Connection() {
@@ -162,7 +163,7 @@ std::optional<Message> Connection::receive() {
     if (reader_.is_cut()) ++skips;
     if (reader_.done()) {
       late_ = false;
-      if (timed_ && outgoing_.empty()) note_progress();
+      if (timed_ && outgoing_.empty()) stall_clock_.restart(posix::Reactor::now());
       record_clock_.note_record();
       return reader_.release();
     }
@@ -220,23 +221,16 @@ bool Connection::read_some() {
 
 void Connection::handle_read(std::size_t size, std::size_t placed_max) {
   bytes_received_ += size;
-  trickle_ += size;
   record_clock_.note_bytes(size);
   if (record_clock_.runs()) record_clock_.stop(posix::Reactor::now());
-  // Bytes that arrive are not progress of what we send, and a few bytes at a time would keep the
-  // memory of a record for ever.
-  if (trickle_ >= kProgressMin) {
+  if (stall_clock_.note_received(size)) {
     late_ = false;
-    if (timed_ && outgoing_.empty()) note_progress();
+    // Bytes that arrive are not progress of what we send.
+    if (timed_ && outgoing_.empty()) stall_clock_.restart(posix::Reactor::now());
   }
   const std::size_t placed = std::min(size, placed_max);
   reader_.handle_placed(placed);
   staged_end_ = size - placed;
-}
-
-void Connection::note_progress() {
-  progress_ = posix::Reactor::now();
-  trickle_ = 0;
 }
 
 // --- Sending -----------------------------------------------------------------------------------
@@ -262,7 +256,7 @@ void Connection::flush() {
     if (size >= 0) {
       bytes_sent_ += static_cast<std::size_t>(size);
       outgoing_.take(static_cast<std::size_t>(size));
-      if (timed_) progress_ = posix::Reactor::now();
+      if (timed_) stall_clock_.note_sent(posix::Reactor::now());
     } else if (!would_block()) {
       end({EndKind::kLost, errno});
     } else if (errno != EINTR) {
@@ -350,8 +344,10 @@ bool Connection::is_stalled() const noexcept {
 void Connection::watch_progress() {
   watch_record();
   outgoing_.watch(posix::Reactor::now);
-  if (timed_ || ended() || !is_stalled()) return;
-  progress_ = posix::Reactor::now();
+  if (ended()) return;
+  stall_clock_.note_busy(!outgoing_.empty() || !reader_.at_start(), posix::Reactor::now);
+  if (timed_ || !is_stalled()) return;
+  stall_clock_.note_sent(posix::Reactor::now());
   set_deadline();
 }
 
@@ -369,7 +365,7 @@ void Connection::watch_record() {
 
 void Connection::set_deadline() {
   timed_ = true;
-  deadline_ = progress_ + options_.stall_timeout;
+  deadline_ = stall_clock_.deadline();
   if (record_clock_.runs()) deadline_ = std::min(deadline_, record_clock_.deadline());
   if (const auto end = outgoing_.deadline()) deadline_ = std::min(deadline_, *end);
   reactor_.set_deadline(*this, deadline_);
@@ -381,7 +377,9 @@ void Connection::handle_deadline() {
   if (shut_down_) return end({EndKind::kClosed, 0});
   if (!connected_) return end({EndKind::kStalled, 0});
   const Instant now = posix::Reactor::now();
-  const bool is_over = now - progress_ >= options_.stall_timeout;
+  // The connection rested when it was looked at last: all that is under way has begun since.
+  if (!stall_clock_.is_busy()) stall_clock_.restart(now);
+  const bool is_over = stall_clock_.deadline() <= now;
   if (!is_stalled()) {
     // Something can be read: whether that is enough is known when it has been.
     late_ = is_over && !reader_.at_start();

@@ -21,6 +21,7 @@
 #include "tcp/record.h"
 #include "tcp/record_clock.h"
 #include "tcp/send_queue.h"
+#include "tcp/stall_clock.h"
 
 namespace rpcrdma::tcp {
 
@@ -30,7 +31,7 @@ struct ConnectionOptions {
   // false: reads no byte behind the record that is under way, for release(). Costs system calls.
   bool read_ahead = true;
   // A peer is dropped that takes nothing of what is sent for so long, or neither completes a record
-  // in this time nor sends kProgressMin (16 KiB) of it.
+  // in this time nor sends StallClock::kProgressMin (16 KiB) of it.
   std::chrono::nanoseconds stall_timeout = std::chrono::seconds(30);
   // A peer is dropped, too, that takes longer for one record than this and the bytes that have come
   // of it at `record_rate_min`, bytes per second; 0: for any time. And one that takes longer for
@@ -144,8 +145,6 @@ class Connection final : private posix::Watched {
 
  private:
   static constexpr std::size_t kStagingSize = 4096;  // bytes
-  // A record that is not complete must grow by so much within each stall_timeout.
-  static constexpr std::size_t kProgressMin = 16U << 10U;  // bytes
 
   Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory,
              const ConnectionOptions& options, std::string peer_address);
@@ -155,7 +154,6 @@ class Connection final : private posix::Watched {
   bool take_staged();
   bool read_some();
   void handle_read(std::size_t size, std::size_t placed_max);
-  void note_progress();
   void discard();
   void shut_down();
   void watch_progress();
@@ -184,13 +182,12 @@ class Connection final : private posix::Watched {
   bool connected_ = true;
   bool hung_up_ = false;  // the end of the stream is among what can be read
   bool peer_finished_ = false;
-  bool finishing_ = false;   // finish() was called
-  bool shut_down_ = false;   // our FIN is sent
-  bool timed_ = false;       // a deadline is set
-  Instant deadline_{};       // that one
-  Instant progress_{};       // when enough bytes moved last, while timed_
-  bool late_ = false;        // the deadline has passed; what can be read decides
-  std::size_t trickle_ = 0;  // bytes that have come since
+  bool finishing_ = false;  // finish() was called
+  bool shut_down_ = false;  // our FIN is sent
+  bool timed_ = false;      // a deadline is set
+  Instant deadline_{};      // that one
+  bool late_ = false;       // the deadline has passed; what can be read decides
+  StallClock stall_clock_;
   RecordClock record_clock_;
   End end_;
 };

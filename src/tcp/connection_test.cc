@@ -79,6 +79,21 @@ class ConnectionTest : public ::testing::Test {
     if (!message) return {};
     return {message->bytes().begin(), message->bytes().end()};
   }
+  // Sets a deadline, which stays when the record is here.
+  void exchange_a_record_in_two_parts() {
+    const Stream data = some_bytes(1'000);
+    const Stream record = record_of(data);
+    say(Bytes(record).first(100));
+    run_until([&] { return !connection->receive() && !connection->is_between_records(); });
+    say(Bytes(record).subspan(100));
+    EXPECT_EQ(next_message(), data);
+    EXPECT_FALSE(connection->receive());
+  }
+  // Time passes, and nobody dispatches.
+  static void spin_until(Instant when) {
+    while (posix::Reactor::now() < when) {
+    }
+  }
   void run_until_ended() {
     run_until([&] { return !connection->receive() && connection->ended(); });
   }
@@ -302,6 +317,42 @@ TEST_F(ConnectionTest, PeerWhoseBytesWereLeftUnreadIsKept) {
   EXPECT_FALSE(connection->ended());
   say(all.subspan(31'000));
   EXPECT_EQ(next_message(), data);
+}
+
+// The deadline of the message before is still set, since nobody has dispatched.
+TEST_F(ConnectionTest, MessageHasAllItsTimeHoweverLongTheConnectionRested) {
+  connect({.stall_timeout = milliseconds(30)});
+  exchange_a_record_in_two_parts();
+  spin_until(posix::Reactor::now() + milliseconds(40));
+  const Stream data = some_bytes(100);
+  const Bytes run(data);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  reactor->dispatch();
+  ASSERT_FALSE(connection->ended());
+  connection->flush();
+  run_until([&] {
+    hear();
+    return heard == record_of(data);
+  });
+}
+
+// The deadline that is set when it begins is that of the record before.
+TEST_F(ConnectionTest, RecordHasAllItsTimeHoweverLongTheConnectionRested) {
+  constexpr auto kTime = milliseconds(60);
+  for (bool was_in_time = false; !was_in_time;) {  // the test may be stopped for longer than that
+    connect({.stall_timeout = kTime});
+    exchange_a_record_in_two_parts();
+    const Instant rests = posix::Reactor::now();
+    spin_until(rests + kTime / 2);
+    const Instant begins = posix::Reactor::now();
+    say(Stream(3));
+    run_until([&] { return !connection->receive() && !connection->is_between_records(); });
+    spin_until(rests + kTime + milliseconds(1));
+    reactor->dispatch();
+    const bool has_ended = connection->ended();
+    was_in_time = posix::Reactor::now() - begins < kTime;
+    EXPECT_FALSE(was_in_time && has_ended);
+  }
 }
 
 TEST_F(ConnectionTest, PeerThatDoesNotReadIsDropped) {
