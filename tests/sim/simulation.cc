@@ -355,13 +355,18 @@ bool Simulation::anything_held() const {
 
 // Returns whether calls of this client may have to wait for what a program does: a held call keeps
 // its credit, also when its caller has given up on it; a reply that is kept, its Receive; and all
-// the calls of a server with little memory wait for each other. Those of a client that has lost its
-// connection wait for the next one.
+// the calls of a server with little memory wait for each other. A client that keeps replies may
+// have no memory for the next ones, which the server keeps then. Calls of a client that has lost
+// its connection wait for the next one.
 bool Simulation::may_have_to_wait(std::size_t client) const {
   const ClientActor& actor = *clients_[client];
   const ServerActor& server = *servers_[actor.server];
   if (!actor.kept.empty() || may_reconnect(actor) || actor.is_misled) return true;
-  const bool others_hold = server.service->held() > 0 || hostile_peer_is_there();
+  const bool others_keep_replies = std::ranges::any_of(clients_, [&](const auto& other) {
+    return other->by_stream && other->server == actor.server && !other->kept.empty();
+  });
+  const bool others_hold =
+      server.service->held() > 0 || hostile_peer_is_there() || others_keep_replies;
   if (others_hold && is_tiny(server.options)) return true;
   return std::ranges::any_of(records_, [&](const auto& record) {
     return record->client() == client && server.service->holds(record->script().id);
