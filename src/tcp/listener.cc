@@ -121,17 +121,20 @@ std::optional<Accepted> Listener::accept() {
     posix::Fd fd(
         ::accept4(socket_.value(), peer.pointer(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
-      reports_at_ = {};
       std::string name = name_of(peer, fd.value());
       return Accepted{std::move(fd), std::move(name)};
     }
     const int error = errno;
     if (posix::is_about_one_connection(error)) continue;
     ready_ = false;
+    if (error == EAGAIN || error == EWOULDBLOCK) {
+      reports_at_ = {};  // a lack is over when everybody has come in, not when one has
+      break;
+    }
     const bool waits_for_nothing =
         posix::is_about_resources(error) && !posix::has_waiting_connection(socket_.value());
     // No descriptors, or no memory; or another process that has the socket has shut it down.
-    if (error != EAGAIN && error != EWOULDBLOCK && !waits_for_nothing) {
+    if (!waits_for_nothing) {
       const Instant now = posix::Reactor::now();
       if (now >= reports_at_) {
         failure_ = error;

@@ -155,13 +155,15 @@ void Listener::handle_ready(std::uint32_t /*events*/) {
     peer.size = sizeof(peer.storage);
     posix::Fd fd(accept4(fd_.value(), peer.pointer(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
-      reports_at_ = {};
       fd.move_up(shard_.options.descriptors_from);
       take(std::move(fd), to_string(peer));
       continue;
     }
     const int error = errno;
-    if (error == EAGAIN || error == EWOULDBLOCK) return;
+    if (error == EAGAIN || error == EWOULDBLOCK) {
+      reports_at_ = {};  // a lack is over when everybody has come in, not when one has
+      return;
+    }
     if (posix::is_about_one_connection(error)) continue;
     // No descriptors, or no memory; or another process that has the socket has shut it down.
     const bool waits_for_nothing =

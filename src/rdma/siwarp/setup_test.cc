@@ -451,6 +451,31 @@ TEST(SiwarpSetup, ALackOfDescriptorsIsReportedOnceASecond) {
   }
 }
 
+TEST(SiwarpSetup, ALackThatLetsOneConnectionThroughNowAndThenIsReportedOnceASecond) {
+  constexpr std::uint64_t kClients = 4;
+  Nodes nodes;
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (std::uint64_t i = 0; i < kClients; ++i) {
+    peers.push_back(RawPeer::connect(nodes.listener->address(), {}));  // in the backlog
+  }
+  int reports = 0;
+  const auto accepts = [&](std::uint64_t count) {
+    return nodes.pump_until([&] {
+      if (nodes.listener->poll_refusal()) ++reports;
+      return setup_counters(*nodes.server_provider).accepted == count;
+    });
+  };
+  descriptors_left = 0;
+  ASSERT_TRUE(nodes.pump_until([&] { return nodes.listener->poll_refusal().has_value(); }));
+  for (std::uint64_t accepted = 1; accepted < kClients; ++accepted) {
+    descriptors_left = 1;
+    ASSERT_TRUE(accepts(accepted));
+  }
+  descriptors_left = kManyDescriptors;
+  EXPECT_TRUE(accepts(kClients));
+  EXPECT_EQ(reports, 0);
+}
+
 TEST(SiwarpSetup, Ipv6WhenThereIsAny) {
   Nodes nodes;
   auto listening = nodes.server_provider->listen("[::1]:0");
