@@ -16,6 +16,8 @@
 #include "nfs/handle_seal.h"
 #include "nfs/plug_in.h"
 #include "tools/serve_nfs.h"
+#include "tools/serve_user.h"
+#include "tools/serve_watch.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -123,8 +125,10 @@ std::string unit_path(const std::string& path) {
   return "\"" + text + "\"";
 }
 
-// A user of its own does what nobody may do. Everything else takes root, which acts as the caller.
-bool needs_root(const std::vector<nfs::Export>& exports) {
+// A user of its own does what nobody may do. Everything else takes root, which acts as the caller,
+// and which alone opens files by handles of the kernel.
+bool needs_root(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
+  if (options.nfs.handles == "kernel") return true;
   return std::ranges::any_of(exports, [](const nfs::Export& made) {
     return std::ranges::any_of(made.clients, [](const nfs::ExportClient& client) {
       const nfs::ExportRules& rules = client.rules;
@@ -181,6 +185,28 @@ std::vector<UnitPath> unit_paths(const ServeOptions& options,
   return kept;
 }
 
+bool has_privileged_port(const ServeOptions& options) {
+  const auto ports = {options.port, options.tcp_port.value_or(0), options.nfs.tcp_port.value_or(0),
+                      options.ready_port.value_or(0), port_of_metrics(options.metrics)};
+  return std::ranges::any_of(ports, [](std::uint16_t port) { return port != 0 && port < 1024; });
+}
+
+// Prints the lines as a comment if the service would not start with them, or deny what its rules
+// allow.
+void print_user(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
+  const std::vector<std::string> obstacles = obstacles_to_user(options, exports);
+  const char* const begin = obstacles.empty() ? "" : "# ";
+  if (!obstacles.empty()) {
+    fmt::print("# These settings need no root, but the user rpcrdma cannot serve them yet.\n# {}\n",
+               fmt::join(obstacles, "\n# "));
+    fmt::print("# These lines are for when that is mended:\n");
+  }
+  fmt::print("{}User=rpcrdma\n{}Group=rpcrdma\n", begin, begin);
+  if (has_privileged_port(options)) {
+    fmt::print("{}AmbientCapabilities=CAP_NET_BIND_SERVICE\n", begin);
+  }
+}
+
 void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
   fmt::print(
       "# Made by `rpcrdma serve --check --unit`: make it again when the directories change.\n"
@@ -195,13 +221,7 @@ void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exp
                unit_path(each.text));
   }
   if (is_at_home) fmt::print("ProtectHome=no\n");
-  if (needs_root(exports)) return;
-  fmt::print("User=rpcrdma\nGroup=rpcrdma\n");
-  const auto is_privileged = [](std::uint16_t port) { return port != 0 && port < 1024; };
-  if (is_privileged(options.port) || is_privileged(options.tcp_port.value_or(0)) ||
-      is_privileged(options.nfs.tcp_port.value_or(0))) {
-    fmt::print("AmbientCapabilities=CAP_NET_BIND_SERVICE\n");
-  }
+  if (!needs_root(options, exports)) print_user(options, exports);
 }
 
 }  // namespace

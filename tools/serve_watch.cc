@@ -53,6 +53,10 @@ std::string problem_with_place(const std::string& text) {
   return parse_place(text).problem;
 }
 
+std::uint16_t port_of_metrics(const std::string& text) {
+  return text.empty() ? 0 : parse_place(text).port;
+}
+
 std::string ServerFigures::text(bool with_connections) {
   constexpr std::chrono::milliseconds kAge{100};
   const std::lock_guard lock(mutex_);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -67,6 +68,8 @@ class ServeWatch {
 
 // Checks "[ADDR:]PORT" of --metrics; empty: it is right.
 std::string problem_with_place(const std::string& text);
+// Returns the port of such a text; 0 if it names none, or is empty.
+std::uint16_t port_of_metrics(const std::string& text);
 
 }  // namespace rpcrdma::tools
 

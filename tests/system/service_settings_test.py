@@ -265,9 +265,88 @@ class Check(ServiceFixture):
         self.assertIn(f'ReadWritePaths=-"{self.other}"\n', text)
         self.assertIn(f'ReadWritePaths=-"{self.other}/b%%"\n', text)
         self.assertNotIn("User=", text)
-        self.assertIn("User=rpcrdma\n", self.check("--unit", "--blob={served}"))
-        self.assertIn("User=rpcrdma\n", self.check("--unit", "--nfs={served}:all_squash"))
         self.assertNotIn("User=", self.check("--unit", "--nfs={served}:all_squash,anonuid=1000"))
+        self.assertNotIn("User=", self.check("--unit", "--nfs={served}:all_squash", "--handles=kernel"))
+
+    USER = 64321  # the number of the user rpcrdma in these tests
+
+    def unit(self, *words, has_user=True):
+        """Returns what --unit prints on a machine that has the user of the service, or has not."""
+        others = [line for line in pathlib.Path("/etc/passwd").read_text().splitlines() if not line.startswith("rpcrdma:")]
+        own = [f"rpcrdma:x:{self.USER}:{self.USER}::/nonexistent:/usr/sbin/nologin"] if has_user else []
+        (self.root / "passwd").write_text("\n".join(others + own) + "\n")
+        result = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd || exit 77; exec "$@"', self.root / "passwd",
+             COMMAND, "serve", "--check", "--unit", *map(self.filled, words)],
+            capture_output=True, text=True, timeout=BOUND_S, check=False)
+        if result.returncode == 77 or "unshare" in result.stderr:
+            self.skipTest(f"no namespace can be made here: {result.stderr}")
+        self.assertEqual(result.returncode, 0, (words, result.stderr))
+        return result.stdout
+
+    def give(self, path, user, group):
+        if os.geteuid() != 0:
+            self.skipTest("only root gives files away")
+        os.chown(path, user, group)
+
+    def runs_as_user(self, *words, **keywords):
+        text = self.unit(*words, **keywords)
+        self.assertEqual(re.findall("^(User|Group)=rpcrdma$", text, re.MULTILINE), ["User", "Group"], text)
+        return text
+
+    def stays_root(self, why, *words, **keywords):
+        """The unit keeps root, and a comment says why, and how that would change."""
+        text = self.unit(*words, **keywords)
+        self.assertEqual(re.findall("^(?:User|Group|Ambient).*", text, re.MULTILINE), [], text)
+        self.assertEqual(re.findall("^# (User|Group)=rpcrdma$", text, re.MULTILINE), ["User", "Group"], text)
+        self.assertRegex(" ".join(line[2:] for line in text.splitlines() if line.startswith("# ")), self.filled(why))
+        return text
+
+    def test_unit_has_a_user_that_may_write_to_what_is_served(self):
+        words = ("--nfs={served}:all_squash", "--blob={other}")
+        self.root.chmod(0o755)
+        self.give(self.served, self.USER, self.USER)
+        self.stays_root('may not use "{other}": chown -R rpcrdma: "{other}"', *words)
+        self.give(self.other, 0, self.USER)
+        self.stays_root('may not use "{other}"', *words)
+        self.other.chmod(0o770)
+        self.runs_as_user(*words)
+        self.give(self.served, 65534, 65534)
+        self.stays_root('may not use "{served}": chown -R rpcrdma: "{served}"', *words)
+        self.runs_as_user("--nfs={served}:all_squash,ro")
+        self.served.chmod(0o700)
+        self.stays_root('may not use "{served}": chmod -R o\\+rX "{served}"', "--nfs={served}:all_squash,ro")
+        self.runs_as_user("--blob={other}")
+        self.root.chmod(0o700)
+        self.stays_root(f'may not use "{self.root}": chmod o\\+x "{self.root}"', "--blob={other}")
+
+    def test_unit_has_no_user_that_is_not_there(self):
+        self.root.chmod(0o755)
+        self.give(self.served, self.USER, self.USER)
+        self.stays_root("there is no user rpcrdma", "--blob={served}", has_user=False)
+
+    def test_unit_has_no_user_who_could_not_read_keys(self):
+        self.root.chmod(0o755)
+        self.give(self.served, self.USER, self.USER)
+        export = "--nfs={served}:all_squash"
+        features = json.loads(run("info", "--json").stdout)["features"]
+        self.stays_root('may not use "{key}": chown rpcrdma: "{key}"', export, "--handle-key={key}")
+        self.give(self.root / "key", self.USER, self.USER)
+        self.runs_as_user(export, "--handle-key={key}")
+        if features["kerberos"]["built"]:
+            self.stays_root("keytab", export + ",sec=krb5")
+            self.stays_root("keytab", export, "--sec=krb5")
+        if features["cephfs"]["built"]:
+            self.stays_root("keyring", "--nfs=ceph:/a:all_squash")
+
+    def test_unit_lets_its_user_listen_at_each_privileged_port(self):
+        self.root.chmod(0o755)
+        self.give(self.served, self.USER, self.USER)
+        for words in (["--port=80"], ["--tcp-port=80"], ["--metrics=127.0.0.1:80"], ["--metrics=80"], ["--ready-port=81"]):
+            self.assertIn("\nAmbientCapabilities=CAP_NET_BIND_SERVICE\n", self.runs_as_user("--blob={served}", *words), words)
+        self.assertNotIn("Ambient", self.runs_as_user("--blob={served}", "--metrics=9100", "--ready-port=0"))
+        self.assertIn("\n# AmbientCapabilities=CAP_NET_BIND_SERVICE\n",
+                      self.stays_root("{other}", "--blob={other}", "--ready-port=81"))
 
     def paths_of_unit(self, *words):
         lines = self.check("--unit", *words).splitlines()

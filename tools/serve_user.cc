@@ -1,0 +1,141 @@
+#include "tools/serve_user.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "nfs/plug_in.h"
+#include "tools/serve_nfs.h"
+#include "tools/serve_rights.h"
+#include "tools/text.h"
+
+namespace rpcrdma::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kUser = "rpcrdma";
+constexpr const char* kState = "/var/lib/rpcrdma";  // StateDirectory=, which systemd gives the user
+
+// A file or directory of the settings, and the rights that the service needs there.
+struct Need {
+  fs::path path;
+  int rights;
+};
+
+std::optional<ServiceUser> find_user() {
+  const passwd* const entry = ::getpwnam(kUser);
+  if (entry == nullptr) return std::nullopt;
+  ServiceUser user{entry->pw_uid, {}};
+  const gid_t own = entry->pw_gid;
+  int count = 64;
+  user.groups.resize(static_cast<std::size_t>(count));
+  if (::getgrouplist(kUser, own, user.groups.data(), &count) < 0) {
+    user.groups.resize(static_cast<std::size_t>(count));
+    ::getgrouplist(kUser, own, user.groups.data(), &count);
+  }
+  user.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  return user;
+}
+
+bool may_use(const ServiceUser& user, const fs::path& path, int rights) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 &&
+         has_rights(user, {status.st_uid, status.st_gid, status.st_mode}, rights);
+}
+
+// Returns the command that gives the rights. Keys are secrets, and get an owner for that reason.
+std::string remedy_for(const Need& need, bool is_directory) {
+  const bool is_owners = (need.rights & W_OK) != 0 || !is_directory;
+  const char* const command = is_owners ? "chown" : "chmod";
+  const char* const value = is_owners ? "rpcrdma:" : "o+rX";
+  return fmt::format("{}{} {} \"{}\"", command, is_directory ? " -R" : "", value,
+                     printable(need.path.string()));
+}
+
+// Returns a sentence about the first directory or file on the way that the user may not use; empty:
+// it may use all of them.
+std::string obstacle_at(const ServiceUser& user, const Need& need) {
+  std::error_code error;  // of a path that cannot be looked at, which is judged as it is
+  fs::path real = fs::weakly_canonical(fs::absolute(need.path), error);
+  if (error) real = fs::absolute(need.path).lexically_normal();
+  if (!real.has_filename()) real = real.parent_path();
+  if (std::ranges::mismatch(fs::path(kState), real).in1 == fs::path(kState).end()) return {};
+  fs::path above;
+  for (const fs::path& part : real.parent_path()) {
+    above /= part;
+    if (may_use(user, above, X_OK)) continue;
+    const std::string name = printable(above.string());
+    return fmt::format("It may not use \"{}\": chmod o+x \"{}\".", name, name);
+  }
+  if (may_use(user, real, need.rights)) return {};
+  return fmt::format("It may not use \"{}\": {}.", printable(need.path.string()),
+                     remedy_for(need, fs::is_directory(real, error)));
+}
+
+// A directory that serving makes is made in the one above it, and a key in its own.
+Need need_of_new(const fs::path& path, int rights) {
+  std::error_code error;
+  if (fs::exists(path, error)) return {path, rights};
+  return {fs::absolute(path).parent_path(), W_OK | X_OK};
+}
+
+std::vector<Need> needs_of(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
+  constexpr int kRead = R_OK | X_OK, kWrite = kRead | W_OK;
+  std::vector<Need> needs;
+  if (!options.directory.empty()) {
+    needs.push_back(need_of_new(options.directory, options.read_only ? kRead : kWrite));
+  }
+  for (const nfs::Export& each : exports) {
+    const bool is_read_only = std::ranges::all_of(
+        each.clients, [](const nfs::ExportClient& client) { return client.rules.is_read_only; });
+    std::string path;
+    if (!nfs::back_end_of(each.directory, path).empty()) continue;
+    needs.push_back({each.directory, is_read_only ? kRead : kWrite});
+  }
+  if (!options.nfs.key_path.empty()) needs.push_back(need_of_new(options.nfs.key_path, R_OK));
+  return needs;
+}
+
+bool uses_ceph(const std::vector<nfs::Export>& exports) {
+  return std::ranges::any_of(exports, [](const nfs::Export& each) {
+    std::string path;
+    return !nfs::back_end_of(each.directory, path).empty();
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> obstacles_to_user(const ServeOptions& options,
+                                           const std::vector<nfs::Export>& exports) {
+  std::vector<std::string> obstacles;
+  if (wants_kerberos(exports) || !takes_sys_alone(options.nfs.security)) {
+    obstacles.emplace_back(
+        "Kerberos needs its keytab, which is root's: name one with --keytab, and chown it.");
+  }
+  if (uses_ceph(exports)) {
+    obstacles.emplace_back("CephFS needs its keyring, which is root's: chown it.");
+  }
+  const std::optional<ServiceUser> user = find_user();
+  if (!user) {
+    obstacles.emplace_back("Here there is no user rpcrdma: systemd-sysusers makes it.");
+    return obstacles;
+  }
+  for (const Need& each : needs_of(options, exports)) {
+    std::string obstacle = obstacle_at(*user, each);
+    if (!obstacle.empty() && std::ranges::count(obstacles, obstacle) == 0) {
+      obstacles.push_back(std::move(obstacle));
+    }
+  }
+  return obstacles;
+}
+
+}  // namespace rpcrdma::tools
