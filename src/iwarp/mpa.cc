@@ -49,10 +49,13 @@ std::uint16_t limited(std::uint16_t wanted, std::uint16_t peer) noexcept {
   return peer == kReadDepthUnknown ? wanted : std::min(wanted, peer);
 }
 
-// Write before Read, and Write for a peer that offers nothing that we know better: as siw does.
+// Prefers Write to Read, and grants a peer that offers nothing Write, as siw does. A Send, which
+// siw does not know, is granted where nothing else is offered.
 Rtr granted_rtr(const Enhanced& asked) noexcept {
   if (!asked.peer_to_peer) return Rtr::kNone;
-  return asked.rtr_read && !asked.rtr_write ? Rtr::kRead : Rtr::kWrite;
+  if (asked.rtr_write) return Rtr::kWrite;
+  if (asked.rtr_read) return Rtr::kRead;
+  return asked.rtr_send ? Rtr::kSend : Rtr::kWrite;
 }
 
 Rtr rtr_of(const Enhanced& enhanced) noexcept {
@@ -156,7 +159,7 @@ Acceptance accept(const MpaFrame& request, const MpaWishes& wishes, Bytes privat
     reply.enhanced = Enhanced{agreed.ird,
                               agreed.ord,
                               asked.peer_to_peer,
-                              false,
+                              agreed.rtr == Rtr::kSend,
                               agreed.rtr == Rtr::kWrite,
                               agreed.rtr == Rtr::kRead};
   }

@@ -69,7 +69,11 @@ TEST(Mpa, GrantsTheOpenersAsSiwDoes) {
   EXPECT_EQ(rtr_for("8080 c001").negotiated.rtr, Rtr::kWrite);
   EXPECT_EQ(rtr_for("8004 4008").negotiated.rtr, Rtr::kRead);
   EXPECT_EQ(rtr_for("8004 0008").negotiated.rtr, Rtr::kWrite);
-  EXPECT_EQ(rtr_for("c004 0008").negotiated.rtr, Rtr::kWrite);
+  // A Send is granted where nothing else is offered, and only then.
+  EXPECT_EQ(rtr_for("c004 0008").negotiated.rtr, Rtr::kSend);
+  EXPECT_EQ(encoded(rtr_for("c004 0008").reply), reply("50 02 0004 c008 0004"));
+  EXPECT_EQ(encoded(rtr_for("c004 8008").reply), reply("50 02 0004 8008 8004"));
+  EXPECT_EQ(encoded(rtr_for("c004 4008").reply), reply("50 02 0004 8008 4004"));
   EXPECT_EQ(rtr_for("0004 c008").negotiated.rtr, Rtr::kNone);
 }
 

@@ -73,7 +73,7 @@ std::pair<int, int> tcp_connection() {
 }
 
 TEST(SiwarpSetup, EveryMixOfOptionsWorks) {
-  for (int mix = 0; mix < 32; ++mix) {
+  for (int mix = 0; mix < 64; ++mix) {
     SCOPED_TRACE(mix);
     Options left;
     Options right;
@@ -82,6 +82,7 @@ TEST(SiwarpSetup, EveryMixOfOptionsWorks) {
     left.mpa_revision = (mix & 4) != 0 ? 1 : 2;
     left.peer_to_peer = (mix & 8) != 0 ? PeerToPeer::kWrite : PeerToPeer::kOff;
     if ((mix & 24) == 24) left.peer_to_peer = PeerToPeer::kRead;
+    if ((mix & 32) != 0) left.peer_to_peer = PeerToPeer::kSend;
     left.segment_size_max = (mix & 16) != 0 ? 1000 : 0;
     Nodes nodes(left, right);
     End client;
