@@ -12,6 +12,9 @@ namespace {
 
 using rpcrdma::test::hex;
 
+constexpr std::byte kWritten{0xee};
+constexpr std::byte kReadable{0x5a};
+
 // A responder with memory of each kind, fed with bytes made by hand.
 struct Victim {
   Victim() : stream({8, 8, 2, 2}, random) {
@@ -35,7 +38,8 @@ struct Victim {
     }
     return Fault::kNone;
   }
-  void expect(Fault fault) {
+  // `placed`: bytes of a Write that were in place before its CRC came, and which nobody hears of.
+  void expect(Fault fault, std::size_t placed = 0) {
     EXPECT_EQ(stream.cause().fault, fault) << to_string(stream.cause().fault);
     EXPECT_EQ(stream.cause().by, Cause::By::kOurCheck);
     EXPECT_EQ(told(), fault);
@@ -46,12 +50,15 @@ struct Victim {
       EXPECT_TRUE(done.status == Status::kFlushed ||
                   (too_small && done.status == Status::kLocalError));
     }
-    EXPECT_EQ(writable, Buffer(writable.size()));
+    Buffer left(writable.size());
+    std::fill_n(left.begin(), placed, kWritten);
+    EXPECT_EQ(writable, left);
+    EXPECT_EQ(readable, Buffer(readable.size(), kReadable));
   }
 
   SeededRandom random{21};
   Buffer writable = Buffer(10'000);
-  Buffer readable = Buffer(10'000);
+  Buffer readable = Buffer(10'000, kReadable);
   Buffer inbox = Buffer(64);
   Stream stream;
   RemoteMemory writable_at, readable_at;
@@ -62,10 +69,11 @@ struct Case {
   const char* name;
   Fault fault;
   Attack attack;
+  std::size_t placed = 0;
 };
 
 Buffer write_to(SteeringTag tag, std::uint64_t address, std::size_t size) {
-  return fpdu(tagged_header(Opcode::kWrite, tag, address), Buffer(size, std::byte{0xee}));
+  return fpdu(tagged_header(Opcode::kWrite, tag, address), Buffer(size, kWritten));
 }
 Buffer read_from(SteeringTag tag, std::uint64_t address, std::uint32_t size) {
   return read_request_fpdu(1, {SteeringTag{1}, 0, size, tag, address});
@@ -222,6 +230,13 @@ std::vector<Case> framing_cases() {
          return wire;
        }},
       {"bad CRC of a large FPDU", Fault::kLlpCrc,
+       [](const Victim& v) {
+         Buffer wire = write_to(v.writable_at.tag, v.writable_at.address, 9'000);
+         wire.back() ^= std::byte{0x80};
+         return wire;
+       },
+       9'000},
+      {"bad CRC of an FPDU without data", Fault::kLlpCrc,
        [](const Victim&) {
          Buffer wire = fpdu(tagged_header(Opcode::kWrite, SteeringTag{1}, 0), Buffer());
          wire.back() ^= std::byte{0x80};
@@ -237,7 +252,7 @@ TEST(StreamHostile, EachViolationHasItsTerminate) {
         SCOPED_TRACE(each.name);
         Victim victim;
         receive(victim.stream, each.attack(victim), step);
-        victim.expect(each.fault);
+        victim.expect(each.fault, each.placed);
       }
     }
   }
@@ -403,7 +418,10 @@ TEST(StreamHostile, MutatedHeadersNeverLeaveTheirMemory) {
       }
       receive(victim.stream, wire, 1 + random.below(9'000));
       sent_by(victim.stream);
-      completions(victim.stream);
+      for (const Completion& done : completions(victim.stream)) {
+        EXPECT_TRUE(done.id != 77 || done.size <= victim.inbox.size()) << done.size;
+      }
+      ASSERT_EQ(victim.readable, Buffer(victim.readable.size(), kReadable));
     }
   }
 }
