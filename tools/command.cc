@@ -151,7 +151,6 @@ void CommonOptions::finish() {
   provider.crc = crc == "on";
   const bool bounds_all = command->is_given("--inline") && !command->is_given("--inline-arguments");
   connection.inline_arguments_max = bounds_all ? 0 : inline_arguments;
-  may_advise_auto = protocol != "auto";
   if (registration == "windows") provider.registration = Registration::kWindows;
   if (registration == "per-call") provider.registration = Registration::kPerCall;
   if (registration == "cache") provider.registration = Registration::kCache;
@@ -297,6 +296,8 @@ void say_client_stats() noexcept {
 
 ClientOptions ClientSettings::client_options() {
   common.finish();
+  may_advise_auto =
+      common.protocol != "auto";  // not for a server, which finishes again at a reload
   if (security == "sys") common.refuse({"--sec-service"}, "Kerberos (--sec krb5, krb5i or krb5p)");
   ClientOptions options;
   options.provider = common.provider;

@@ -374,26 +374,6 @@ void say_ready(const ServeOptions& options, const Server& server, const std::str
   std::fflush(stdout);
 }
 
-// Says which options would have no effect.
-void refuse_idle_options(const ServeOptions& options) {
-  const bool has_blobs = !options.directory.empty();
-  if (!options.nfs.is_wanted()) {
-    options.common.refuse({"--export", "--handle-key", "--handles", "--nfs-tcp-port",
-                           "--nfs-workers", "--open-files", "--nfs-async"},
-                          "exports (--nfs or --exports)");
-    if (!options.tcp_port) options.common.refuse({"--tcp-idle"}, "plain TCP (--tcp-port)");
-    if (!has_blobs) options.common.refuse({"--read-only"}, "files (--blob, --nfs or --exports)");
-  }
-  if (!has_blobs) options.common.refuse({"--no-sync", "--upload-idle"}, "files of --blob");
-}
-
-void read_security(ServeOptions& options) {
-  if (options.security.empty()) return;
-  auto parsed = nfs::parse_security(options.security);
-  if (!parsed) fail(kUsage, fmt::format("--sec: {}", parsed.error()));
-  options.nfs.security = std::move(*parsed);
-}
-
 // Exports have their own rules; everything else is for those of --sec.
 // `mechanism` outlives the server.
 void secure(const ServeOptions& options, const nfs::Exporter* exporter, StderrLog& log,
@@ -520,9 +500,7 @@ void serve(ServeOptions& options) {
          "there is nothing to serve: --nfs DIR exports a directory by NFS, --blob DIR serves "
          "one to put and get");
   }
-  options.common.finish();
-  refuse_idle_options(options);
-  read_security(options);
+  options.finish();
   options.nfs.is_read_only = options.read_only;
   StderrLog log(*LogLevels::parse(options.log_level), log_format(options.log_format));
   if (options.checks_only) return check_serving(options, log);

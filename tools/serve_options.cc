@@ -1,5 +1,10 @@
 #include "tools/serve_options.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "nfs/exports.h"
 #include "tools/log_kinds.h"
 #include "tools/serve_watch.h"
 
@@ -223,6 +228,31 @@ void ServeOptions::add_settings_to(Command& command) {
        {.needs = "--check"}},
   });
   command.set_settings_option("--config", {"--config", "--check", "--unit"});
+}
+
+void ServeOptions::refuse_idle() const {
+  const bool has_blobs = !directory.empty();
+  if (!nfs.is_wanted()) {
+    common.refuse({"--export", "--handle-key", "--handles", "--nfs-tcp-port", "--nfs-workers",
+                   "--open-files", "--nfs-async"},
+                  "exports (--nfs or --exports)");
+    if (!tcp_port) common.refuse({"--tcp-idle"}, "plain TCP (--tcp-port)");
+    if (!has_blobs) common.refuse({"--read-only"}, "files (--blob, --nfs or --exports)");
+  }
+  if (!has_blobs) common.refuse({"--no-sync", "--upload-idle"}, "files of --blob");
+}
+
+void ServeOptions::read_security() {
+  if (security.empty()) return;
+  auto parsed = ::nfs::parse_security(security);
+  if (!parsed) fail(kUsage, fmt::format("--sec: {}", parsed.error()));
+  nfs.security = std::move(*parsed);
+}
+
+void ServeOptions::finish() {
+  common.finish();
+  refuse_idle();
+  read_security();
 }
 
 void ServeOptions::add_to(Command& command) {

@@ -46,8 +46,13 @@ struct ServeOptions {
   std::string keytab;    // empty: the system's
 
   void add_to(Command& command);
+  // Carries the texts over, after parsing. Ends the command if options contradict each other, or
+  // would have no effect.
+  void finish();
 
  private:
+  void refuse_idle() const;
+  void read_security();
   void add_settings_to(Command& command);
   void add_listening_to(Command& command);
   void add_connections_to(Command& command);

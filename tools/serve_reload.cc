@@ -58,7 +58,9 @@ void ServeReload::run() {
                                         : "serving; the last reload failed, see the log");
 }
 
-std::string ServeReload::take(const ServeOptions& again) {
+std::string ServeReload::take(ServeOptions& again) {
+  again.finish();  // before anything is taken: half of a file that no restart accepts would be
+                   // served
   if (std::string problem = take_exports(again); !problem.empty()) return problem;
   log_.set_levels(*LogLevels::parse(again.log_level));
   note_others(again);

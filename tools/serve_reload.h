@@ -22,8 +22,8 @@ class ServeReload {
   void run();
 
  private:
-  // Returns what is wrong with the settings; empty: nothing.
-  std::string take(const ServeOptions& again);
+  // Returns what is wrong with the settings; empty: nothing. Exits do the same.
+  std::string take(ServeOptions& again);
   std::string take_exports(const ServeOptions& again);
   // Logs the settings that have changed, and need a restart.
   void note_others(const ServeOptions& again);

@@ -438,6 +438,23 @@ class Reload(ServiceFixture):
             self.assertIn(problem, line)
             self.assertEqual(run("ls", f"{base}/a").returncode, 0)
 
+    def test_exports_of_a_file_that_cannot_be_served_do_not_come(self):
+        process, base, log = self.start("{served}:rw,no_root_squash,name=/a")
+        more = self.own + self.exports("{served}:rw,no_root_squash,name=/a", "{other}:name=/b")
+        for text, problem in (('sec = "krb6"\n', "--sec: "),
+                              ('registration = "cache"\n', "--registration is for RDMA devices"),
+                              ('capture = "{served}/none/trace"\n', "--capture {served}/none/trace: No such file or directory"),
+                              ('profile = "rfc5666"\nrpcrdma-version = "2"\n', "--profile rfc5666 is version 1"),
+                              ("no-sync = true\n", "--no-sync is for files of --blob")):
+            before = len(log)
+            line = self.reload(process, log, more + text)
+            self.assertIn("stay as they were", line)
+            self.assertIn(self.filled(problem), line)
+            self.assertNotEqual(run("ls", f"{base}/b").returncode, 0, text)
+            self.assertEqual([line for line in log[before:] if "taken with the next restart" in line], [])
+        self.assertIn("read the settings again", self.reload(process, log, more))
+        self.assertEqual(run("ls", f"{base}/b").returncode, 0)
+
     def test_mistake_is_written_once(self):
         process, _, log = self.start("{served}:rw,no_root_squash,name=/a")
         for text, problem in ((self.exports("{served}:name=/c,client=192.0.2.300"), "192.0.2.300"),
