@@ -17,12 +17,26 @@ namespace {
 
 using rpcrdma::test::hex;
 using rpcrdma::test::raw_fpdu;
+using rpcrdma::test::raw_mpa_frame;
 using rpcrdma::test::raw_send;
 using rpcrdma::test::RawPeer;
 using std::chrono::milliseconds;
 
 void fill(SeededRandom& random, std::span<std::byte> memory) {
   for (std::byte& byte : memory) byte = static_cast<std::byte>(random.next());
+}
+
+// Returns the ULPDU of an RDMA Write in one segment.
+Buffer raw_write(const Remote& to, Bytes payload) {
+  Buffer ulpdu = hex("c140");
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    ulpdu.push_back(static_cast<std::byte>(static_cast<std::uint32_t>(to.tag) >> shift));
+  }
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    ulpdu.push_back(static_cast<std::byte>(to.address >> shift));
+  }
+  ulpdu.insert(ulpdu.end(), payload.begin(), payload.end());
+  return ulpdu;
 }
 
 // Writes, Reads and Sends in both directions at once, many at a time.
@@ -449,6 +463,45 @@ TEST(SiwarpTransfer, WaitFdTellsOfBytesTimersAndWakeUps) {
   ASSERT_TRUE(server.post(1, Receive{}));
   ASSERT_TRUE(client.post(2, Send{}));
   EXPECT_TRUE(readable(1000));
+}
+
+// A peer that never stops would keep all other connections from their turns.
+TEST(SiwarpTransfer, ATurnToReceiveEndsThoughThePeerSendsWithoutEnd) {
+  constexpr std::uint64_t kTurnMax = std::uint64_t{2} << 20U;
+  constexpr std::uint64_t kTotal = std::uint64_t{24} << 20U;
+  for (const std::uint32_t size : {0U, 32'768U}) {
+    SCOPED_TRACE(size);
+    Nodes nodes;
+    bool is_alone = true;  // a second thread pumps nothing
+    const auto peer = RawPeer::connect(nodes.listener->address(), [&] {
+      if (is_alone) nodes.pump();
+    });
+    ASSERT_TRUE(peer->send(raw_mpa_frame(false, {})));
+    End server;
+    server.start(std::move(*nodes.server_provider->accept(nodes.incoming(), {})));
+    ASSERT_EQ(nodes.event(server), LinkEvent::kConnected);
+    const Remote room = server.expose(0, 32'768, RemoteAccess::kWrite);
+    const Buffer write = raw_fpdu(raw_write(room, Buffer(size)));
+    Buffer many;
+    while (many.size() < 1'000'000) many.insert(many.end(), write.begin(), write.end());
+    is_alone = false;
+    std::uint64_t sent = 0;
+    std::thread sender([&] {
+      while (sent < kTotal && peer->send(many)) sent += many.size();
+    });
+    std::uint64_t received = 0;
+    std::uint64_t most = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (received < kTotal && std::chrono::steady_clock::now() < end) {
+      nodes.server_provider->progress();
+      const std::uint64_t now = server.queue_pair->counters().bytes_received;
+      most = std::max(most, now - std::exchange(received, now));
+    }
+    server.queue_pair.reset();  // which ends a sender that has more
+    sender.join();
+    EXPECT_GE(received, kTotal);
+    EXPECT_LE(most, kTurnMax);
+  }
 }
 
 // Each signal would cost it three system calls, four times for each message of 1 MiB.
