@@ -202,8 +202,9 @@ struct ClientOptions {
   std::vector<CharacteristicType> characteristics;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
   // A call that times out ends its connection if nothing at all has come since the call was sent.
-  // false: the connection ends only when such calls hold every credit, for programs whose time-outs
-  // are shorter than their slowest calls.
+  // false: only when such calls hold every credit, for programs whose time-outs are shorter than
+  // their slowest calls. Over RDMA a late answer to a call with chunks ends it in either case: it
+  // uses memory that the program has again (docs/adr/0017-silent-connections.md).
   bool ends_silent_connections = true;
   Authentication auth;  // who the calls come from; by default nobody says
   ReconnectOptions reconnect;

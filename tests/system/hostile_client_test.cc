@@ -114,6 +114,19 @@ class HostileToClient : public ::testing::TestWithParam<bool> {  // with CRC
     EXPECT_EQ(client_->calls_in_flight(), 0U);
   }
 
+  // The server answers other calls, so that the connection goes on.
+  SeenCall let_a_call_give_up() {
+    expect_alive();
+    Called& slow = start(std::chrono::milliseconds(100));
+    const SeenCall call = seen();
+    Called& quick = start();
+    EXPECT_TRUE(talk_->send(good_reply(seen().xid)));
+    EXPECT_TRUE(wait([&] { return quick.ended == 1 && slow.ended == 1; }));
+    EXPECT_TRUE(slow.error && slow.error->code == Errc::kTimedOut);
+    EXPECT_TRUE(client_->connected());
+    return call;
+  }
+
   struct Row {
     const char* what;
     std::function<Message(const SeenCall&)> reply;
@@ -472,19 +485,16 @@ TEST_P(HostileToClient, TimesOutWhenThePeerNeverAnswers) {  // P10, P20
 // It is slow with one call and answers others: memory that was advertised for the call is out of
 // reach before its owner hears of the end.
 TEST_P(HostileToClient, TakesMemoryBackFromAPeerThatAnswersTooLate) {  // P15, P20
-  Called& opener = start();
-  ASSERT_TRUE(talk_->send(good_reply(seen().xid)));
-  ASSERT_TRUE(wait([&] { return opener.ended == 1; }));
-  Called& slow = start(std::chrono::milliseconds(100));
-  const SeenCall call = seen();
-  Called& quick = start();
-  ASSERT_TRUE(talk_->send(good_reply(seen().xid)));
-  ASSERT_TRUE(wait([&] { return quick.ended == 1 && slow.ended == 1; }));
-  ASSERT_TRUE(slow.error);
-  EXPECT_EQ(slow.error->code, Errc::kTimedOut);
-  EXPECT_TRUE(client_->connected());
+  const SeenCall call = let_a_call_give_up();
   ASSERT_TRUE(talk_->write(SeenCall::tag(call.write()), call.write().offset, Message(10)));
   EXPECT_EQ(talk_->fault_at_end(), Fault::kTaggedInvalidStag);
+}
+
+// An honest server that is late answers so. The handle is dead, and no device takes that.
+TEST_P(HostileToClient, LateAnswerThatInvalidatesItsHandleEndsTheConnection) {  // P15
+  const SeenCall call = let_a_call_give_up();
+  ASSERT_TRUE(talk_->send_invalidating(SeenCall::tag(call.read()), good_reply(call.xid)));
+  EXPECT_EQ(talk_->fault_at_end(), Fault::kProtectionCannotInvalidate);
 }
 
 TEST_P(HostileToClient, TimesOutWhenOnlyNonsenseComes) {  // P10
