@@ -156,8 +156,9 @@ class RPCRDMA_EXPORT QueuePair {
   // it is resent, where the transport can). A Send is one message, which may be empty. Write and
   // Read move exactly their bytes; the sizes of both sides are equal, and may be 0. If a Write, or
   // a Read at the peer, is invalid (a dead tag, the wrong right, one byte outside the exposed
-  // memory), it ends the connection and touches no memory, but perhaps the beginning of the memory
-  // that a long Read was to fill. Expose and Revoke: see there.
+  // memory), it ends the connection and touches no memory but what is exposed: a long one that
+  // begins there and goes beyond it may have moved its beginning, since its size is known at its
+  // end only. Expose and Revoke: see there.
   virtual Expected<void, Error> post(std::span<work::Request> batch) = 0;
   // Posts Receives into reused buffers: the number of the buffer is the id. The default
   // implementation calls post(). With Capabilities::shares_receives, posting a number again returns

@@ -85,6 +85,23 @@ TEST_P(Exposure, WriteOfOneByteBeyondTheEndIsRefused) {
   expect_write_refused(room);
 }
 
+// A long one comes in pieces, and only the last of them goes beyond what is exposed.
+TEST_P(Exposure, LongWriteThatEndsBeyondTheEndTouchesNothingBehindIt) {
+  constexpr std::uint32_t kLong = 100'000;
+  server.fill(0, kLong + kGuarded, 1);
+  Remote room = expose(server, 0, kLong, RemoteAccess::kWrite);
+  const auto behind = copy_of(server.memory(kLong, kGuarded));
+  room.size = kLong + 1;
+  client.fill(0, room.size, 99);
+  const std::vector<Slice> from{client.slice(0, room.size)};
+  ASSERT_TRUE(client.post(1, Write{from, room}, false).has_value());
+  expect_disconnected(client, server);
+  EXPECT_EQ(copy_of(server.memory(kLong, kGuarded)), behind);
+  if (fabric->tells_mistakes()) {
+    EXPECT_EQ(server.queue_pair().cause().code, rdma::Errc::kProtocol);
+  }
+}
+
 TEST_P(Exposure, WriteOfOneByteBeforeTheStartIsRefused) {
   Remote room = expose(server, 1024, kSize, RemoteAccess::kWrite);
   room.address -= 1;
