@@ -314,12 +314,18 @@ void Simulation::check_shards(const ServerActor& actor) {
   for (Node* const shard : actor.node->shards()) shard->set_asked(true);
   const std::size_t in_use = actor.server->memory_in_use();
   for (Node* const shard : actor.node->shards()) shard->set_asked(false);
-  // Each shard may lend as much as the largest call takes, which may be all.
-  std::size_t memory_max = actor.options.memory_max * actor.options.shards;
+  check_lent(actor, in_use);
+}
+
+// Each shard may lend as much as the largest call takes, which may be all; and calls that the
+// program holds keep it when the server has drained.
+void Simulation::check_lent(const ServerActor& actor, std::size_t in_use) {
+  const std::uint32_t shards = std::max(actor.options.shards, 1U);
+  std::size_t memory_max = actor.options.memory_max * shards;
   if (settings_.sabotage == Sabotage::kMemory) memory_max /= 100;
   if (in_use <= memory_max) return;
-  verdict_.broken(9, fmt::format("{} shards have {} bytes lent, and may lend {}",
-                                 actor.options.shards, in_use, memory_max));
+  verdict_.broken(9, fmt::format("a server of {} shards has {} bytes lent, and may lend {}", shards,
+                                 in_use, memory_max));
 }
 
 void Simulation::check_server(const ServerActor& actor) {
@@ -328,13 +334,7 @@ void Simulation::check_server(const ServerActor& actor) {
     verdict_.broken(8, fmt::format("a server without connections has {} bytes lent",
                                    actor.server->memory_in_use()));
   }
-  const std::size_t memory_max = settings_.sabotage == Sabotage::kMemory
-                                     ? actor.options.memory_max / 100
-                                     : actor.options.memory_max;
-  if (actor.server->memory_in_use() > memory_max) {
-    verdict_.broken(9, fmt::format("a server has {} bytes lent, and may lend {}",
-                                   actor.server->memory_in_use(), memory_max));
-  }
+  check_lent(actor, actor.server->memory_in_use());
 }
 
 // Returns whether this client has no connection, and tries to make one.

@@ -155,6 +155,7 @@ class Simulation final : private Driver {
   void check();
   void check_server(const ServerActor& actor);
   void check_shards(const ServerActor& actor);
+  void check_lent(const ServerActor& actor, std::size_t in_use);
   void note_server_of(ClientActor& actor);
   void note_stream(ClientActor& actor);
   static bool has_lost_connection(const ClientActor& actor);
