@@ -1,5 +1,4 @@
 #include <fmt/core.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,9 +21,11 @@
 #include "tools/command.h"
 #include "tools/log.h"
 #include "tools/serve_check.h"
+#include "tools/serve_descriptors.h"
 #include "tools/serve_nfs.h"
 #include "tools/serve_options.h"
 #include "tools/serve_reload.h"
+#include "tools/serve_security.h"
 #include "tools/serve_signals.h"
 #include "tools/serve_watch.h"
 #include "tools/systemd.h"
@@ -264,53 +265,6 @@ ServerOptions server_options(const ServeOptions& options, StderrLog& log, Tap& t
   return server;
 }
 
-// Raises the limit of descriptors to what connections and open files need, as far as that may be
-// done; files have what is left. Each of the exports has workers of its own.
-void make_room_for_descriptors(ServeOptions& options, std::size_t exports, StderrLog& log) {
-  // Listeners, and what waits for them; and siwarp's connections that are not or no more in use,
-  // which nobody counts (half_open_max, and for each thread lingering_max, of
-  // rdma/siwarp/provider.h).
-  constexpr std::size_t kOthers = 128 + 256;
-  constexpr std::size_t kOfAThread = 8 + 256, kOfAWorker = 4, kOfAFile = 3;
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  NfsOptions& nfs = options.nfs;
-  const bool has_tcp = options.tcp_port || nfs.is_wanted();
-  const rlim_t transports = has_tcp ? 2 : 1;
-  if (options.connections_max > files.rlim_max / transports) {
-    fail(kUsage,
-         fmt::format("--connections {} needs as many descriptors{}, and this process may have {} "
-                     "(RLIMIT_NOFILE): raise that (ulimit -Hn), or ask for fewer",
-                     options.connections_max, has_tcp ? " for RDMA, and as many for TCP" : "",
-                     files.rlim_max));
-  }
-  rlim_t wanted =
-      transports * options.connections_max + kOthers + kOfAThread * std::size_t{options.threads};
-  if (nfs.is_wanted()) {
-    wanted += kOfAWorker * nfs.workers * std::max<std::size_t>(exports, 1);
-    const rlim_t left = files.rlim_max > wanted ? (files.rlim_max - wanted) / kOfAFile : 0;
-    constexpr std::size_t kFilesMin = 16;
-    if (left < kFilesMin) {
-      fail(
-          kUsage,
-          fmt::format("this process may have {} descriptors (RLIMIT_NOFILE), which leaves none for "
-                      "files: raise that (ulimit -Hn), or ask for fewer --connections ({} now)",
-                      files.rlim_max, options.connections_max));
-    }
-    if (left < nfs.open_files_max) {
-      log.write(LogKind::kState,
-                fmt::format("keeping {} files open, not {}: this process may have {} descriptors "
-                            "(RLIMIT_NOFILE)",
-                            left, nfs.open_files_max, files.rlim_max));
-      nfs.open_files_max = left;
-    }
-    wanted += kOfAFile * nfs.open_files_max;
-  }
-  if (files.rlim_cur >= wanted) return;
-  files.rlim_cur = std::min(wanted, files.rlim_max);
-  (void)::setrlimit(RLIMIT_NOFILE, &files);
-}
-
 Server listen(const ServeOptions& options, StderrLog& log, Tap& tap) {
   const bool is_v6 = options.listen.find(':') != std::string::npos && options.listen[0] != '[';
   const std::string url = is_v6 ? fmt::format("rdma://[{}]:{}", options.listen, options.port)
@@ -372,48 +326,6 @@ void say_ready(const ServeOptions& options, const Server& server, const std::str
     fmt::print("{}", mount_commands(*exporter, server.address(), nfs_plain));
   }
   std::fflush(stdout);
-}
-
-// Exports have their own rules; everything else is for those of --sec.
-// `mechanism` outlives the server.
-void secure(const ServeOptions& options, const nfs::Exporter* exporter, StderrLog& log,
-            std::unique_ptr<gss::Mechanism>& mechanism, Server& server) {
-  std::vector<Protection> allowed = options.nfs.security;
-  const bool takes_sys = std::ranges::count(allowed, Protection::kSys) > 0;
-  const bool is_plain = takes_sys && allowed.size() == 1;
-  if (is_plain && (exporter == nullptr || !wants_kerberos(*exporter))) {
-    if (!options.keytab.empty()) {
-      fail(kUsage, "--keytab is for Kerberos: say which of it, as in --sec krb5:krb5i:krb5p");
-    }
-    return;
-  }
-  gss::ServerSecurity security;
-  security.kerberos.keytab = options.keytab;
-  if (!options.keytab.empty() && ::access(options.keytab.c_str(), R_OK) != 0) {
-    fail(kUsage, fmt::format("--keytab {}: {}; make it with kadmin's ktadd, for nfs/HOST",
-                             options.keytab, std::strerror(errno)));
-  }
-  auto kerberos = gss::make_kerberos(security.kerberos);
-  if (!kerberos) fail(kerberos.error());
-  // They may come later, so that this ends nothing.
-  if (const auto keys = (*kerberos)->accept(); !keys) {
-    log.write(LogKind::kKeysMissing,
-              fmt::format("no client can use Kerberos here yet: {}", keys.error().text));
-  }
-  security.mechanism = kerberos->get();
-  security.report = [&log](std::string_view why) {
-    log.write(LogKind::kContextRefused, fmt::format("a client gets no context: {}", why));
-  };
-  if (auto secured = server.secure(security); !secured) fail(secured.error());
-  mechanism = std::move(*kerberos);
-  if (is_plain) return;
-  if (takes_sys) allowed.push_back(Protection::kNone);
-  for (const auto& [program, version] : {std::pair{blob::BLOB_PROGRAM, blob::BLOB_V1},
-                                         std::pair{bench::kProgram, bench::kVersion}}) {
-    if (auto required = server.require(program, version, allowed); !required) {
-      fail(required.error());
-    }
-  }
 }
 
 void open_store(const ServeOptions& options, StderrLog& log, std::optional<blob::Store>& store) {
@@ -514,10 +426,11 @@ void serve(ServeOptions& options) {
   if (options.nfs.is_wanted()) exports = exports_of(options.nfs, log);
   make_room_for_descriptors(options, exports.size(), log);
   if (options.nfs.is_wanted()) exporter = open_exports(std::move(exports), options.nfs, log);
-  std::unique_ptr<gss::Mechanism> kerberos;
+  const std::unique_ptr<gss::Mechanism> kerberos =
+      kerberos_for(options, exporter != nullptr && wants_kerberos(*exporter));
   Tap tap(kTapRoom);
   Server server = listen(options, log, tap);
-  secure(options, exporter.get(), log, kerberos, server);
+  if (kerberos) secure(options, *kerberos, log, server);
   rpcbinding::RpcbindService rpcbind(server.address());
   if (store) {
     files.emplace(*store);

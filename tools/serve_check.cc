@@ -15,7 +15,9 @@
 #include "nfs/export_table.h"
 #include "nfs/handle_seal.h"
 #include "nfs/plug_in.h"
+#include "tools/serve_descriptors.h"
 #include "tools/serve_nfs.h"
+#include "tools/serve_security.h"
 #include "tools/serve_user.h"
 #include "tools/serve_watch.h"
 #include "tools/text.h"
@@ -63,6 +65,18 @@ void check_key(const NfsOptions& options) {
   const std::string path = planned_key_path(options);
   if (path.empty()) return;
   if (const auto key = nfs::HandleKey::read(path); !key) fail(kUsage, key.error());
+}
+
+// Loads them, which says what is not installed, and opens nothing.
+void check_back_ends(const std::vector<nfs::Export>& exports) {
+  for (const nfs::Export& each : exports) {
+    std::string path;
+    const std::string name = nfs::back_end_of(each.directory, path);
+    if (name.empty()) continue;
+    if (const auto loaded = nfs::load_back_end(name); !loaded) {
+      fail(kUsage, fmt::format("--nfs {}: {}", each.directory, loaded.error()));
+    }
+  }
 }
 
 std::string rules_text(const nfs::ExportRules& rules) {
@@ -234,6 +248,10 @@ void check_serving(const ServeOptions& options, StderrLog& log) {
   }
   check_directories(options, exports);
   if (options.nfs.is_wanted()) check_key(options.nfs);
+  check_back_ends(exports);
+  (void)kerberos_for(options, wants_kerberos(exports));
+  // The limit of the service is that of its unit, whatever this process has.
+  if (!options.prints_unit) check_descriptors(options, exports.size());
   if (options.prints_unit) return print_unit(options, exports);
   print_check(options, exports);
 }

@@ -49,7 +49,7 @@ SAMPLES = {
     "no-sync": ("true", ["--no-sync"]),
     "upload-idle": ("8", ["--upload-idle=8"]),
     "sec": ('"sys:krb5"', ["--sec=sys:krb5"]),
-    "keytab": ('"{key}"', ["--keytab={key}"]),
+    "keytab": ('"{key}"', ["--keytab={key}", "--sec=krb5"]),
     "log-level": ('"debug"', ["--log-level=debug"]),
     "log-format": ('"json"', ["--log-format=json"]),
     "provider": ('"siwarp"', ["--provider=siwarp"]),
@@ -160,7 +160,10 @@ class SettingsFile(ServiceFixture):
     def test_each_option_is_a_setting_with_the_same_effect(self):
         self.assertEqual(self.options() - FOR_THE_COMMAND_LINE, set(SAMPLES))
         blob = f"--blob={self.served}"
+        has_kerberos = json.loads(run("info", "--json").stdout)["features"]["kerberos"]["built"]
         for name, (value, words) in SAMPLES.items():
+            if name in ("sec", "keytab") and not has_kerberos:
+                continue  # a check refuses them, as serving does
             own = [blob] if name != "blob" else []
             needed = [word for word in words if not word.startswith(f"--{name}=") and word != f"--{name}"]
             self.write(f"{name} = {value}\n")
@@ -255,6 +258,29 @@ class Check(ServiceFixture):
         self.refused(f"{key}: it has not 16 bytes", "--check", "--nfs={served}", "--handle-key", key)
         self.refused("there is nothing to serve", "--check")
         self.refused("--unit requires --check", "--blob={served}", "--unit")
+
+    def test_names_what_serving_would_refuse_at_its_start(self):
+        features = json.loads(run("info", "--json").stdout)["features"]
+        self.refused("--keytab is for Kerberos", "--check", "--blob={served}", "--keytab={served}/none")
+        if features["kerberos"]["built"]:
+            self.refused("--keytab {served}/none: No such file or directory", "--check", "--blob={served}", "--sec=krb5",
+                         "--keytab={served}/none")
+            self.refused("--keytab {served}/none: No such file or directory", "--check", "--nfs={served}:sec=krb5",
+                         "--keytab={served}/none")
+        self.refused("--connections 100000000 needs as many descriptors", "--check", "--blob={served}",
+                     "--connections=100000000")
+        # The unit has a limit of its own (LimitNOFILE=), whatever that of this shell is.
+        self.check("--unit", "--blob={served}", "--connections=100000000")
+        files = {"kerberos": ("--nfs={served}:sec=krb5", "librpcrdma_krb5.so"),
+                 "cephfs": ("--nfs=ceph:/a", "librpcrdma_nfs_ceph.so")}
+        for feature, (word, file) in files.items():
+            if not features[feature]["built"]:
+                continue
+            (self.root / file).write_bytes(b"no object")
+            folders = {"RPCRDMA_PROVIDER_DIR": str(self.root), "RPCRDMA_BACK_END_DIR": str(self.root)}
+            result = run("serve", "--check", self.filled(word), env=os.environ | folders)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), word)
+            self.assertIn(f"{self.root}/{file}", result.stderr)
 
     def test_two_exports_of_one_name_cannot_be_served(self):
         self.refused("'/x'", "--check", "--nfs={served}:name=/x", "--nfs={other}:name=/x")
