@@ -103,5 +103,24 @@ TEST_P(News, AnnounceTheEndOnBothSides) {
   EXPECT_EQ(next_event_told(server), LinkEvent::kDisconnected);
 }
 
+// An owner may leave an event for later, as a server does while a step of Kerberos is under way.
+TEST_P(News, LetTheOwnerSleepWhereNobodyPollsThem) {
+  client.queue_pair().disconnect();
+  ASSERT_TRUE(pump_until([&] { return told_of(client) && told_of(server); }));
+  for (rdma::Provider* each : {&fabric->client(), &fabric->server()}) {
+    each->progress();
+    const Instant end = each->now() + std::chrono::milliseconds(30);
+    each->arm_timer(end);
+    int rounds = 0;
+    for (; each->now() < end && rounds < 1'000; ++rounds) {
+      each->wait();
+      each->progress();
+    }
+    EXPECT_LT(rounds, 20);
+  }
+  EXPECT_EQ(client.queue_pair().poll_link(), LinkEvent::kDisconnected);
+  EXPECT_EQ(server.queue_pair().poll_link(), LinkEvent::kDisconnected);
+}
+
 }  // namespace
 }  // namespace rpcrdma::test

@@ -50,11 +50,8 @@ class VerbsProvider final : public Provider {
 
   void progress() override {
     if (born_.elsewhere()) return;
-    std::erase_if(shard_.news, [](QueuePair* each) {
-      if (each->has_news()) return false;
-      each->news.unlist();
-      return true;
-    });
+    for (QueuePair* each : shard_.news) each->news.unlist();
+    shard_.news.clear();
     waiting_.dispatch();
     bool all = shard_.has_queue_events.exchange(false);
     for (const auto& device : shard_.devices()) {
@@ -73,12 +70,12 @@ class VerbsProvider final : public Provider {
   void wait() override {
     if (born_.elsewhere() || has_news()) return;
     waiting_.wait(shard_.all, shard_.news, shard_.moved,
-                  [](QueuePair& each) { return each.look(); });
+                  [this](QueuePair& each) { return finds_news(each); });
   }
   bool linger() override {
     if (born_.elsewhere()) return false;
     return has_news() || waiting_.linger(shard_.all, shard_.news, shard_.moved,
-                                         [](QueuePair& each) { return each.look(); });
+                                         [this](QueuePair& each) { return finds_news(each); });
   }
   void wake() noexcept override { shard_.reactor->wake(); }
   Expected<std::unique_ptr<Provider>, Error> make_shard() override {
@@ -88,6 +85,12 @@ class VerbsProvider final : public Provider {
  private:
   bool has_news() const {
     return std::ranges::any_of(shard_.news, [](QueuePair* each) { return each->has_news(); });
+  }
+  // Looks for completions. An owner may leave news for later, for which it shall not stay awake:
+  // only those since the last progress() count, which are listed. Another one that shares Receives
+  // may have found them.
+  bool finds_news(QueuePair& queue_pair) const {
+    return queue_pair.look() && std::ranges::find(shard_.news, &queue_pair) != shard_.news.end();
   }
   // Visits the queue pairs with something to do, or all: an event of a device does not show in time
   // which one it concerns.
