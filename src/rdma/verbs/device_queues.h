@@ -27,9 +27,10 @@ namespace rpcrdma::rdma::verbs {
 
 class DeviceQueues {
  public:
-  // They outlive it. `told`: see QueueEvents.
-  DeviceQueues(posix::Reactor& reactor, std::atomic<bool>& told, Counters& counters)
-      : counters_(counters), events_(reactor, told) {}
+  // They outlive it.
+  DeviceQueues(posix::Reactor& reactor, NotedEvents& noted, QueueEvents::Owner& owner,
+               Counters& counters)
+      : counters_(counters), events_(reactor, noted, owner) {}
   // Does not destroy the queue pair, which is the identifier's: destroy() does.
   ~DeviceQueues() = default;
   DeviceQueues(const DeviceQueues&) = delete;

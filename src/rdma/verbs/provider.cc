@@ -53,7 +53,8 @@ class VerbsProvider final : public Provider {
     for (QueuePair* each : shard_.news) each->news.unlist();
     shard_.news.clear();
     waiting_.dispatch();
-    bool all = shard_.has_queue_events.exchange(false);
+    shard_.queue_events.pass_on();
+    bool all = false;
     for (const auto& device : shard_.devices()) {
       if (device->pool() != nullptr && device->pool()->arm()) shard_.moved = true;
       all = all || device->is_lost();
@@ -92,8 +93,7 @@ class VerbsProvider final : public Provider {
   bool finds_news(QueuePair& queue_pair) const {
     return queue_pair.look() && std::ranges::find(shard_.news, &queue_pair) != shard_.news.end();
   }
-  // Visits the queue pairs with something to do, or all: an event of a device does not show in time
-  // which one it concerns.
+  // Visits the queue pairs with something to do, or all: a device that is lost concerns each.
   void visit(bool all) {
     visited_.clear();
     visited_.swap(shard_.to_visit);

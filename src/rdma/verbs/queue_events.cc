@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace rpcrdma::rdma::verbs {
 namespace {
@@ -22,6 +23,7 @@ void QueueEvents::forget() noexcept {
   if (queue_ == nullptr || born_.elsewhere()) return;  // the lock may be held for ever in a child
   const std::lock_guard guard(watched_lock);
   watched.erase(queue_);
+  noted_.remove(*this);
   queue_ = nullptr;
 }
 
@@ -31,7 +33,7 @@ void QueueEvents::note(Fault fault) noexcept {
   } else {
     fault_ = std::max(fault_.load(), fault);  // under watched_lock
   }
-  told_ = true;
+  noted_.add(*this);
   reactor_.wake();
 }
 
@@ -63,6 +65,28 @@ void QueueEvents::deliver(const ibv_async_event& event, const ibv_context& devic
     });
   } else if (type == IBV_EVENT_DEVICE_FATAL) {
     note_where(Fault::kDevice, [&device](const ibv_qp& each) { return each.context == &device; });
+  }
+}
+
+void NotedEvents::add(QueueEvents& events) noexcept {
+  if (!std::exchange(events.is_noted_, true)) events.next_noted_ = std::exchange(first_, &events);
+  has_any_ = true;
+}
+
+void NotedEvents::remove(QueueEvents& events) noexcept {
+  if (!std::exchange(events.is_noted_, false)) return;
+  QueueEvents** link = &first_;
+  while (*link != &events) link = &(*link)->next_noted_;
+  *link = events.next_noted_;
+}
+
+void NotedEvents::pass_on() noexcept {
+  if (!has_any_.exchange(false)) return;
+  const std::lock_guard guard(watched_lock);
+  while (first_ != nullptr) {
+    QueueEvents& events = *std::exchange(first_, first_->next_noted_);
+    events.is_noted_ = false;
+    events.owner_.handle_queue_event();
   }
 }
 

@@ -12,6 +12,8 @@
 
 namespace rpcrdma::rdma::verbs {
 
+class NotedEvents;
+
 // All users of a device in the process share the descriptor of its events. The thread that reads an
 // event notes it here and wakes the thread of the connection.
 class QueueEvents {
@@ -25,8 +27,19 @@ class QueueEvents {
     kDevice,
   };
 
-  // Both outlive it. `told` is set with each event.
-  QueueEvents(posix::Reactor& reactor, std::atomic<bool>& told) : reactor_(reactor), told_(told) {}
+  // The user of the queue pair.
+  class Owner {
+   public:
+    // An event was noted. Called by NotedEvents::pass_on(), under a lock: it only notes that.
+    virtual void handle_queue_event() noexcept = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  // All outlive it.
+  QueueEvents(posix::Reactor& reactor, NotedEvents& noted, Owner& owner)
+      : reactor_(reactor), noted_(noted), owner_(owner) {}
   ~QueueEvents() { forget(); }
   QueueEvents(const QueueEvents&) = delete;
   QueueEvents& operator=(const QueueEvents&) = delete;
@@ -43,14 +56,34 @@ class QueueEvents {
   bool has_last_receive() const noexcept { return last_receive_; }
 
  private:
+  friend NotedEvents;
   void note(Fault fault) noexcept;
 
   posix::Reactor& reactor_;
-  std::atomic<bool>& told_;
+  NotedEvents& noted_;
+  Owner& owner_;
+  bool is_noted_ = false;              // this and the next one: under the lock
+  QueueEvents* next_noted_ = nullptr;  // of the list of noted_
   BornHere born_;
   const ibv_qp* queue_ = nullptr;  // that is watched
   std::atomic<Fault> fault_{Fault::kNone};
   std::atomic<bool> last_receive_{false};
+};
+
+// The queue pairs of one thread for which events came since it looked last: a peer that makes
+// events again and again has its own connection visited, and not all those of the thread.
+class NotedEvents {
+ public:
+  // Tells the owners. Called on the thread of the connections.
+  void pass_on() noexcept;
+
+ private:
+  friend QueueEvents;
+  void add(QueueEvents& events) noexcept;
+  void remove(QueueEvents& events) noexcept;
+
+  std::atomic<bool> has_any_{false};
+  QueueEvents* first_ = nullptr;  // under the lock
 };
 
 }  // namespace rpcrdma::rdma::verbs

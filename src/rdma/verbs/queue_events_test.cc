@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -23,11 +22,20 @@ class QueueEventsTest : public ::testing::Test {
       pairs_[i].srq = i < 2 ? &shared_ : nullptr;  // the first two have accepted connections
       pairs_[i].recv_cq = i < 2 ? &shared_completions_ : &completions_[i];
       pairs_[i].send_cq = &completions_[i];
-      events_[i].emplace(*reactor_, told_[i]);
+      events_[i].emplace(*reactor_, noted_, owners_[i]);
       events_[i]->watch(pairs_[i]);
     }
   }
+  struct Owner final : QueueEvents::Owner {
+    void handle_queue_event() noexcept override { ++count; }
+    int count = 0;  // of what it heard of
+  };
+
   void deliver(const ibv_async_event& event) const { QueueEvents::deliver(event, device_); }
+  std::array<int, kQueues> heard() {
+    noted_.pass_on();
+    return {owners_[0].count, owners_[1].count, owners_[2].count};
+  }
   std::array<Fault, kQueues> faults() const {
     return {events_[0]->fault(), events_[1]->fault(), events_[2]->fault()};
   }
@@ -38,7 +46,8 @@ class QueueEventsTest : public ::testing::Test {
   ibv_cq shared_completions_{};
   std::array<ibv_cq, kQueues> completions_{};
   std::array<ibv_qp, kQueues> pairs_{};
-  std::array<std::atomic<bool>, kQueues> told_{};
+  std::array<Owner, kQueues> owners_;
+  NotedEvents noted_;
   std::array<std::optional<QueueEvents>, kQueues> events_;
 };
 
@@ -53,7 +62,24 @@ TEST_F(QueueEventsTest, EventOfAQueuePairConcernsThatOneAlone) {
   deliver(event);
   EXPECT_TRUE(events_[0]->has_last_receive());
   EXPECT_EQ(events_[0]->fault(), Fault::kNone);
-  EXPECT_FALSE(told_[2]);
+}
+
+// A peer can make events as often as it likes, and there are many connections beside its own.
+TEST_F(QueueEventsTest, EventIsPassedOnToItsOwnerAlone) {
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_QP_ACCESS_ERR;
+  event.element.qp = &pairs_[1];
+  deliver(event);
+  deliver(event);
+  EXPECT_EQ(heard(), (std::array{0, 1, 0}));
+  EXPECT_EQ(heard(), (std::array{0, 1, 0})) << "that was all";
+  deliver(event);
+  event.element.qp = &pairs_[2];
+  deliver(event);
+  event.element.qp = &pairs_[0];
+  deliver(event);
+  events_[2]->forget();
+  EXPECT_EQ(heard(), (std::array{1, 2, 0})) << "one of them is gone";
 }
 
 // Quiet connections would wait for ever for messages that nobody can receive.
@@ -63,7 +89,7 @@ TEST_F(QueueEventsTest, FailureOfASharedQueueConcernsAllThatReceiveThere) {
   event.element.srq = &shared_;
   deliver(event);
   EXPECT_EQ(faults(), (std::array{Fault::kQueue, Fault::kQueue, Fault::kNone}));
-  EXPECT_TRUE(told_[0] && told_[1]);
+  EXPECT_EQ(heard(), (std::array{1, 1, 0}));
 }
 
 // Each queue pair fails behind its queue.

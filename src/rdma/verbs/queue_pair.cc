@@ -29,7 +29,7 @@ QueuePair::QueuePair(Shard& shard, std::string peer_address, Bytes private_data)
       news(*this, &shard.news),
       shard_(shard),
       cm_(std::move(peer_address), private_data),
-      queues_(*shard.reactor, shard.has_queue_events, counters_) {}
+      queues_(*shard.reactor, shard.queue_events, visit, counters_) {}
 
 Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
                                                                const posix::Address& address,

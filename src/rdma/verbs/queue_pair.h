@@ -67,7 +67,12 @@ class QueuePair final : public rdma::QueuePair,
   // Moves on what waits for no event; arms the completion queue. Needed after an event or a call of
   // another function alone: that puts this into Shard::to_visit.
   void progress();
-  Listing<QueuePair> visit;
+  class Visit final : public Listing<QueuePair>, public QueueEvents::Owner {
+   public:
+    using Listing<QueuePair>::Listing;
+    void handle_queue_event() noexcept override { add(); }
+  };
+  Visit visit;
   News<QueuePair> news;
   // Completions or events that are there to be polled.
   bool has_news() const noexcept { return !work_->ready.empty() || news.has_event(); }

@@ -2,7 +2,6 @@
 #ifndef RPCRDMA_RDMA_VERBS_SHARD_H_
 #define RPCRDMA_RDMA_VERBS_SHARD_H_
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -13,6 +12,7 @@
 #include "rdma/verbs/cm.h"
 #include "rdma/verbs/device.h"
 #include "rdma/verbs/options.h"
+#include "rdma/verbs/queue_events.h"
 
 namespace rpcrdma::rdma::verbs {
 
@@ -36,9 +36,8 @@ class Shard {
   std::vector<QueuePair*> all;       // that are not over
   std::vector<QueuePair*> to_visit;  // that the next progress() has to look after
   std::vector<QueuePair*> news;      // that may have something to poll
-  // An event came that is about a queue pair; it may have been read by another thread.
-  std::atomic<bool> has_queue_events = false;
-  bool moved = false;  // completions came since the last wait
+  NotedEvents queue_events;          // also those that another thread has read
+  bool moved = false;                // completions came since the last wait
 
  private:
   std::vector<std::unique_ptr<Device>> devices_;
