@@ -84,6 +84,11 @@ Finding check_build(Walk& walk) {
     return Finding::failed("this build has no Kerberos, which --sec asks for",
                            "install the package rpcrdma-krb5, or libkrb5-dev and build again");
   }
+  if (walk.settings.client.security != "sys") {
+    const std::string remedy = remedy_for_kerberos();
+    if (!remedy.empty())
+      return Finding::failed("Kerberos, which --sec asks for, is missing", remedy);
+  }
   if (!walk.uses_devices()) return Finding::ok("RPC over siwarp and TCP; no device is asked for");
   if (RPCRDMA_WITH_VERBS == 0) {
     return without_verbs(

@@ -8,6 +8,7 @@
 #include "rpcrdma/providers.h"
 #include "rpcrdma/version.h"
 #include "tools/command.h"
+#include "tools/plug_in.h"
 #include "tools/text.h"
 
 namespace rpcrdma::tools {
@@ -46,35 +47,51 @@ struct Feature {
   const char* name;
   const char* text;
   bool is_built;
-  const char* remedy;  // names what to install
+  const char* packages;               // that a build needs
+  std::string (*remedy)() = nullptr;  // of a part that this build has; null: it is no plug-in
 };
 
 constexpr auto kFeatures = std::to_array<Feature>(
-    {{"verbs", "RDMA devices", RPCRDMA_WITH_VERBS != 0,
-      "install libibverbs-dev and librdmacm-dev, and build again"},
-     {"kerberos", "RPCSEC_GSS with Kerberos 5 (--sec)", RPCRDMA_WITH_KRB5 != 0,
-      "install libkrb5-dev, and build again"},
-     {"libtirpc", "programs of libtirpc over RDMA (run)", RPCRDMA_WITH_TIRPC != 0,
-      "install libtirpc-dev, and build again"},
+    {{"verbs", "RDMA devices", RPCRDMA_WITH_VERBS != 0, "libibverbs-dev and librdmacm-dev",
+      remedy_for_verbs},
+     {"kerberos", "RPCSEC_GSS with Kerberos 5 (--sec)", RPCRDMA_WITH_KRB5 != 0, "libkrb5-dev",
+      remedy_for_kerberos},
+     {"libtirpc", "programs of libtirpc over RDMA (run)", RPCRDMA_WITH_TIRPC != 0, "libtirpc-dev",
+      remedy_for_tirpc},
      {"cephfs", "exports of a CephFS (serve --nfs ceph:/PATH)", RPCRDMA_WITH_CEPH != 0,
-      "install libcephfs-dev, and build again"},
+      "libcephfs-dev", remedy_for_cephfs},
      {"http", "a page that says whether work is taken (serve --ready-port)", RPCRDMA_WITH_HTTP != 0,
-      "install libmicrohttpd-dev, and build again"},
+      "libmicrohttpd-dev"},
      {"systemd", "states and sockets of a service (serve)", RPCRDMA_WITH_SYSTEMD != 0,
-      "install libsystemd-dev, and build again"},
-     {"mount", "exports as directories here (mount)", RPCRDMA_WITH_FUSE != 0,
-      "install libfuse3-dev, and build again"},
+      "libsystemd-dev"},
+     {"mount", "exports as directories here (mount)", RPCRDMA_WITH_FUSE != 0, "libfuse3-dev"},
      {"metrics", "a page for a monitoring system (serve --metrics)", RPCRDMA_WITH_HTTP != 0,
-      "install libmicrohttpd-dev, and build again"},
+      "libmicrohttpd-dev"},
      {"probes", "probes for bpftrace, perf and SystemTap", RPCRDMA_WITH_PROBES != 0,
-      "install systemtap-sdt-dev, and build again"}});
+      "systemtap-sdt-dev"}});
+
+// Returns what to do before the feature can be used; empty: nothing.
+std::string remedy_for(const Feature& feature) {
+  if (!feature.is_built) return fmt::format("install {}, and build again", feature.packages);
+  return feature.remedy == nullptr ? std::string() : feature.remedy();
+}
 
 Json features_json() {
   Json all = Json::object();
   for (const Feature& each : kFeatures) {
-    all.set(each.name, {{"built", each.is_built}, {"remedy", each.is_built ? "" : each.remedy}});
+    const std::string remedy = remedy_for(each);
+    all.set(each.name,
+            {{"built", each.is_built}, {"installed", remedy.empty()}, {"remedy", remedy}});
   }
   return all;
+}
+
+void print_features() {
+  for (const Feature& each : kFeatures) {
+    const std::string remedy = remedy_for(each);
+    fmt::print("  {:<8} {:<4} {}{}{}\n", each.name, remedy.empty() ? "yes" : "no", each.text,
+               remedy.empty() ? "" : ": ", printable(remedy));
+  }
 }
 
 struct Default {
@@ -136,10 +153,7 @@ void info(InfoSettings& settings) {
   if (settings.json) return print_as_json();
   fmt::print("rpcrdma {}\n{}\n\nfeatures of this build:\n", kLibraryVersion,
              fmt::join(kProtocols, "\n"));
-  for (const Feature& each : kFeatures) {
-    fmt::print("  {:<8} {:<4} {}{}{}\n", each.name, each.is_built ? "yes" : "no", each.text,
-               each.is_built ? "" : ": ", each.is_built ? "" : each.remedy);
-  }
+  print_features();
   fmt::print("\nproviders:\n");
   for (const ProviderFacts& provider : providers()) {
     fmt::print("  {:<8} {:<4} {}\n", provider.name, provider.is_available ? "yes" : "no",

@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_TOOLS_PLUG_IN_H_
 #define RPCRDMA_TOOLS_PLUG_IN_H_
 
+#include <string>
 #include <string_view>
 
 namespace rpcrdma::tools {
@@ -10,6 +11,17 @@ namespace rpcrdma::tools {
 // object on this machine. Otherwise the object is there and does not load. The public interface
 // gives this text alone.
 bool is_absent(std::string_view problem);
+
+// Each tries to load a part that this build has, and returns what to do if it cannot be loaded:
+// which package to install, or why the object that is there does not load. Empty: it is loaded.
+std::string remedy_for_verbs();
+std::string remedy_for_kerberos();
+std::string remedy_for_cephfs();
+std::string remedy_for_tirpc();
+
+// Returns the path of librpcrdma-tirpc, which `rpcrdma run` preloads; empty: it is not installed,
+// or this build has none.
+std::string tirpc_adapter();
 
 }  // namespace rpcrdma::tools
 

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "tools/command.h"
+#include "tools/plug_in.h"
 
 namespace rpcrdma::tools {
 namespace {
@@ -31,15 +31,9 @@ struct RunSettings {
 using Variables = std::vector<std::pair<const char*, std::string>>;
 
 #ifdef RPCRDMA_TIRPC_ADAPTER
-// Its place in an installation, relative to the command's directory; a build has it in lib.
 std::string adapter_path() {
-  std::error_code error;
-  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) fail(kFailed, fmt::format("cannot read /proc/self/exe: {}", error.message()));
-  for (const char* place : {RPCRDMA_TIRPC_ADAPTER, "../lib/librpcrdma-tirpc.so.0"}) {
-    std::string path = (own.parent_path() / place).lexically_normal();
-    if (std::filesystem::exists(path, error)) return path;
-  }
+  std::string path = tirpc_adapter();
+  if (!path.empty()) return path;
   fail(kFailed, "librpcrdma-tirpc.so.0 is not beside this command; install librpcrdma-tirpc");
 }
 #else

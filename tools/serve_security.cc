@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "blob/service.h"
 #include "tools/bench/service.h"
 #include "tools/command.h"
+#include "tools/plug_in.h"
 #include "tools/serve_nfs.h"
 
 namespace rpcrdma::tools {
@@ -32,7 +34,10 @@ std::unique_ptr<gss::Mechanism> kerberos_for(const ServeOptions& options,
   gss::Kerberos settings;
   settings.keytab = options.keytab;
   auto kerberos = gss::make_kerberos(settings);
-  if (!kerberos) fail(kUsage, kerberos.error().message());
+  if (!kerberos) {
+    const std::string why = kerberos.error().message();
+    fail(kUsage, is_absent(why) ? why + " (the package is rpcrdma-krb5)" : why);
+  }
   return std::move(*kerberos);
 }
 

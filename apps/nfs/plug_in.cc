@@ -55,9 +55,9 @@ rpcrdma::Expected<BackEnd*, std::string> load_back_end(const std::string& name) 
                                                place.c_str(), back_end_build()));
   }
   return Unexpected<std::string>(fmt::format(
-      "this build has no {}, for lib{}fs was not there when it was configured; install "
-      "libcephfs-dev and build again, or name the folder that has it in RPCRDMA_BACK_END_DIR",
-      file, name));
+      "{} is neither beside this program nor in {}; install the package rpcrdma-{}fs, or name its "
+      "folder in RPCRDMA_BACK_END_DIR (a build has it where lib{}fs-dev was there)",
+      file, RPCRDMA_BACK_END_DIR, name, name));
 }
 
 }  // namespace nfs

@@ -612,10 +612,57 @@ class CommandTest(CommandFixture):
                                                       for line in info["protocols"]])
         shown = run("info").stdout
         for name, feature in info["features"].items():
-            self.assertRegex(shown, rf"(?m)^  {name} +{'yes' if feature['built'] else 'no'} ")
+            self.assertRegex(shown, rf"(?m)^  {name} +{'yes' if feature['installed'] else 'no'} ")
             self.assertIn(feature["remedy"], shown)
-            self.assertEqual(feature["remedy"] == "", feature["built"])
+            self.assertEqual(feature["remedy"] == "", feature["installed"])
+            self.assertLessEqual(feature["installed"], feature["built"])
         self.assertEqual([provider["name"] for provider in info["providers"]], ["siwarp", "verbs"])
+
+    PACKAGES = {"verbs": "rpcrdma-verbs", "kerberos": "rpcrdma-krb5", "libtirpc": "librpcrdma-tirpc", "cephfs": "rpcrdma-cephfs"}
+
+    def run_alone(self, *arguments, **environment):
+        """Runs a copy of the command that has no plug-ins beside it, as the package rpcrdma installs it."""
+        alone = self.root / "alone" / "bin" / "rpcrdma"
+        if "librpcrdma.so" in subprocess.run(["ldd", COMMAND], capture_output=True, text=True, check=True).stdout:
+            self.skipTest("this build is linked with librpcrdma.so, and finds the plug-ins beside that")
+        if not alone.exists():
+            alone.parent.mkdir(parents=True)
+            shutil.copy2(COMMAND, alone)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("RPCRDMA_")}
+        return subprocess.run([alone, *map(str, arguments)], capture_output=True, text=True, timeout=BOUND_S, check=False,
+                              env=kept | environment)
+
+    def test_info_names_the_packages_that_are_not_installed(self):
+        features = json.loads(self.run_alone("info", "--json").stdout)["features"]
+        shown = self.run_alone("info").stdout
+        for name, package in self.PACKAGES.items():
+            feature = features[name]
+            if not feature["built"]:
+                continue
+            self.assertIs(feature["installed"], False, name)
+            self.assertIn(f"install the package {package}", feature["remedy"])
+            self.assertRegex(shown, rf"(?m)^  {name} +no +.*install the package {package}$")
+        if features["cephfs"]["built"]:
+            refused = self.run_alone("serve", "--check", "--nfs=ceph:/a")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("install the package rpcrdma-cephfs", refused.stderr)
+        if features["kerberos"]["built"]:
+            refused = self.run_alone("serve", "--check", f"--nfs={self.served}:sec=krb5")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("the package is rpcrdma-krb5", refused.stderr)
+        self.assertEqual([each["installed"] for name, each in features.items() if name not in self.PACKAGES],
+                         [each["built"] for name, each in features.items() if name not in self.PACKAGES])
+
+    def test_info_says_why_a_plug_in_does_not_load(self):
+        files = {"kerberos": "librpcrdma_krb5.so", "cephfs": "librpcrdma_nfs_ceph.so", "verbs": "librpcrdma_verbs.so"}
+        for file in files.values():
+            (self.root / file).write_bytes(b"no object")
+        folders = {"RPCRDMA_PROVIDER_DIR": str(self.root), "RPCRDMA_BACK_END_DIR": str(self.root)}
+        features = json.loads(self.run_alone("info", "--json", **folders).stdout)["features"]
+        for name, file in files.items():
+            if features[name]["built"]:
+                self.assertIs(features[name]["installed"], False, name)
+                self.assertIn(f"{self.root}/{file}", features[name]["remedy"])
 
     def test_unknown_provider_is_named(self):
         result = run("ping", "rdma://127.0.0.1:1", "--provider", "nonsense")

@@ -154,6 +154,13 @@ class MachineSteps(DoctorFixture):
         result = self.doctor_alone()
         self.assertEqual((self.line(result, "build")[0], result.returncode), ("FAILED", 11), result.stdout)
 
+    def test_missing_plug_in_for_kerberos_fails_where_it_is_asked_for(self):
+        if not json.loads(run("info", "--json").stdout)["features"]["kerberos"]["built"]:
+            self.skipTest("this rpcrdma was built without Kerberos")
+        result = self.doctor_alone("nfs+rdma://127.0.0.1/d", "--sec", "krb5", "--provider", "siwarp")
+        self.assertEqual((self.line(result, "build")[0], result.returncode), ("FAILED", 11), result.stdout)
+        self.assertIn("install the package rpcrdma-krb5", self.line(result, "build")[2])
+
     def test_no_device_fails_where_one_is_asked_for(self):
         self.need_verbs()
         self.warns("devices", "no RDMA device", "rdma link add rxe0 type rxe")
