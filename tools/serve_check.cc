@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t kNobody = 65534;
+constexpr double kTimeoutStop_s = 120;  // of packaging/systemd/rpcrdma.service.in
+constexpr double kAfterDrain_s = 90;    // for disks that hang, and for what else ends then
 
 bool is_here(const nfs::Export& made) {
   std::string path;
@@ -164,6 +168,14 @@ bool is_within(const fs::path& path, const fs::path& top) {
   return std::ranges::mismatch(top, path).in1 == top.end();
 }
 
+// Returns the files that serving makes, in folders that the unit has to let it write to.
+std::vector<std::string> files_of(const ServeOptions& options) {
+  std::vector<std::string> files{options.nfs.key_path, options.common.provider.capture_file};
+  if (options.stat_socket != "none") files.push_back(options.stat_socket);
+  std::erase(files, std::string());
+  return files;
+}
+
 // The paths that the settings name. Nothing is left of those that are read-only at one place and
 // writable at another: what the unit forbids, no rule of an export could allow again. A writable
 // path below one that is read-only stays, since the inner one of two mounts decides.
@@ -184,7 +196,11 @@ std::vector<UnitPath> unit_paths(const ServeOptions& options,
         each.clients, [](const nfs::ExportClient& client) { return client.rules.is_read_only; });
     if (is_here(each)) add(each.directory, is_read_only);
   }
-  if (!options.nfs.key_path.empty()) add(fs::absolute(options.nfs.key_path).parent_path(), false);
+  for (const std::string& each : files_of(options)) {
+    if (const fs::path folder = fs::absolute(each).parent_path(); !is_folder_of_unit(folder)) {
+      add(folder, false);
+    }
+  }
   for (const UnitPath& each : paths) {
     const bool is_writable =
         each.is_read_only && std::ranges::any_of(paths, [&](const UnitPath& by) {
@@ -221,20 +237,28 @@ void print_user(const ServeOptions& options, const std::vector<nfs::Export>& exp
   }
 }
 
+bool has_path_in(const std::vector<UnitPath>& paths, std::initializer_list<const char*> folders) {
+  return std::ranges::any_of(paths, [folders](const UnitPath& each) {
+    return std::ranges::any_of(
+        folders, [&each](const char* folder) { return is_within(each.real, folder); });
+  });
+}
+
 void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
   fmt::print(
       "# Made by `rpcrdma serve --check --unit`: make it again when the directories change.\n"
       "[Service]\n");
-  bool is_at_home = false;
-  for (const UnitPath& each : unit_paths(options, exports)) {
-    for (const char* const home : {"/home", "/root", "/run/user"}) {
-      is_at_home = is_at_home || is_within(each.real, home);
-    }
+  const std::vector<UnitPath> paths = unit_paths(options, exports);
+  for (const UnitPath& each : paths) {
     // With the dash, a directory that serving makes below /var/lib/rpcrdma needs not be there yet.
     fmt::print("{}=-{}\n", each.is_read_only ? "ReadOnlyPaths" : "ReadWritePaths",
                unit_path(each.text));
   }
-  if (is_at_home) fmt::print("ProtectHome=no\n");
+  if (has_path_in(paths, {"/home", "/root", "/run/user"})) fmt::print("ProtectHome=no\n");
+  if (has_path_in(paths, {"/tmp", "/var/tmp"})) fmt::print("PrivateTmp=no\n");
+  // Until systemd kills the service, calls have the drain, and then disks their minute.
+  const double stop_s = std::ceil(options.drain_s + kAfterDrain_s);
+  if (stop_s > kTimeoutStop_s) fmt::print("TimeoutStopSec={:.0f}\n", stop_s);
   if (!needs_root(options, exports)) print_user(options, exports);
 }
 

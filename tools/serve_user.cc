@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -23,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kUser = "rpcrdma";
-constexpr const char* kState = "/var/lib/rpcrdma";  // StateDirectory=, which systemd gives the user
 
 // A file or directory of the settings, and the rights that the service needs there.
 struct Need {
@@ -68,7 +68,7 @@ std::string obstacle_at(const ServiceUser& user, const Need& need) {
   fs::path real = fs::weakly_canonical(fs::absolute(need.path), error);
   if (error) real = fs::absolute(need.path).lexically_normal();
   if (!real.has_filename()) real = real.parent_path();
-  if (std::ranges::mismatch(fs::path(kState), real).in1 == fs::path(kState).end()) return {};
+  if (is_folder_of_unit(real)) return {};
   fs::path above;
   for (const fs::path& part : real.parent_path()) {
     above /= part;
@@ -102,6 +102,13 @@ std::vector<Need> needs_of(const ServeOptions& options, const std::vector<nfs::E
     needs.push_back({each.directory, is_read_only ? kRead : kWrite});
   }
   if (!options.nfs.key_path.empty()) needs.push_back(need_of_new(options.nfs.key_path, R_OK));
+  const std::string& capture = options.common.provider.capture_file;
+  if (!capture.empty()) needs.push_back(need_of_new(capture, W_OK));
+  // A socket is made anew each time.
+  const std::string& socket = options.stat_socket;
+  if (!socket.empty() && socket != "none") {
+    needs.push_back({fs::absolute(socket).parent_path(), W_OK | X_OK});
+  }
   return needs;
 }
 
@@ -113,6 +120,13 @@ bool uses_ceph(const std::vector<nfs::Export>& exports) {
 }
 
 }  // namespace
+
+bool is_folder_of_unit(const fs::path& real) {
+  const std::array<fs::path, 2> folders{"/var/lib/rpcrdma", "/run/rpcrdma"};
+  return std::ranges::any_of(folders, [&real](const fs::path& folder) {
+    return std::ranges::mismatch(folder, real).in1 == folder.end();
+  });
+}
 
 std::vector<std::string> obstacles_to_user(const ServeOptions& options,
                                            const std::vector<nfs::Export>& exports) {

@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_TOOLS_SERVE_USER_H_
 #define RPCRDMA_TOOLS_SERVE_USER_H_
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,10 @@
 #include "tools/serve_options.h"
 
 namespace rpcrdma::tools {
+
+// Returns whether systemd makes the folder for the service, or one above it, and gives it to its
+// user (StateDirectory= and RuntimeDirectory= of the unit). `real` has no links.
+bool is_folder_of_unit(const std::filesystem::path& real);
 
 // Returns why a service with these settings, which do not need root to act as callers, cannot have
 // the user rpcrdma, and what would change that; a sentence each. Empty: it can.

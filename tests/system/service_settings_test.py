@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -346,6 +347,13 @@ class Check(ServiceFixture):
         self.root.chmod(0o700)
         self.stays_root(f'may not use "{self.root}": chmod o\\+x "{self.root}"', "--blob={other}")
 
+    def test_unit_has_a_user_that_may_make_sockets_and_captures(self):
+        self.root.chmod(0o755)
+        self.give(self.served, self.USER, self.USER)
+        for word in ("--capture={other}/trace", "--stat-socket={other}/stat.sock"):
+            self.stays_root('may not use "{other}": chown -R rpcrdma: "{other}"', "--blob={served}", word)
+        self.runs_as_user("--blob={served}", "--capture={served}/trace", "--stat-socket=/run/rpcrdma/own.sock")
+
     def test_unit_has_no_user_that_is_not_there(self):
         self.root.chmod(0o755)
         self.give(self.served, self.USER, self.USER)
@@ -395,6 +403,26 @@ class Check(ServiceFixture):
         self.assertEqual(self.paths_of_unit(f"--nfs={link}:ro", "--nfs={served}:rw"), [writable])
         self.assertEqual(self.paths_of_unit("--nfs={served}:ro", f"--nfs={link}/below:rw"),
                          [f'ReadOnlyPaths=-"{self.served}"', f'ReadWritePaths=-"{link}/below"'])
+
+    def test_unit_lets_write_where_sockets_and_captures_come(self):
+        for words in (["--stat-socket={other}/stat.sock"], ["--capture={other}/trace"], ["--handle-key={other}/key"]):
+            self.assertEqual(self.paths_of_unit("--nfs={served}:ro", *words),
+                             [f'ReadOnlyPaths=-"{self.served}"', f'ReadWritePaths=-"{self.other}"'], words)
+        # That folder is the unit's own, by RuntimeDirectory=.
+        for words in (["--stat-socket=none"], ["--stat-socket=/run/rpcrdma/own.sock"]):
+            self.assertEqual(self.paths_of_unit("--nfs={served}:ro", *words), [f'ReadOnlyPaths=-"{self.served}"'])
+
+    def test_unit_sees_what_lies_in_the_folders_for_temporary_files(self):
+        for folder in ("/tmp", "/var/tmp"):
+            with tempfile.TemporaryDirectory(prefix="rpcrdma-test.", dir=folder) as made:
+                self.assertIn("\nPrivateTmp=no\n", self.check("--unit", f"--nfs={made}"))
+        self.assertNotIn("PrivateTmp", self.check("--unit", "--nfs=/usr:ro"))
+
+    def test_unit_has_time_for_the_drain(self):
+        self.assertIn("\nTimeoutStopSec=390\n", self.check("--unit", "--blob={served}", "--drain=300"))
+        self.assertIn("\nTimeoutStopSec=121\n", self.check("--unit", "--blob={served}", "--drain=30.5"))
+        for drain in (0, 10, 30):
+            self.assertNotIn("TimeoutStopSec", self.check("--unit", "--blob={served}", f"--drain={drain}"))
 
     def test_units_are_ones_that_systemd_takes(self):
         if shutil.which("systemd-analyze") is None:
