@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "tools/text.h"
@@ -40,14 +42,26 @@ std::string json_line(const LogKindFacts& facts, std::string_view text, StderrLo
   return line.text();
 }
 
+// Returns the beginning of the text, of so many bytes at most, without a part of a letter of UTF-8
+// at its end. Bytes that belong to none are no reason to go back further than a letter is long.
+std::string_view beginning_of(std::string_view text, std::size_t size_max) {
+  if (text.size() <= size_max) return text;
+  constexpr std::size_t kContinuationsMax = 3;
+  for (std::size_t back = 0; back <= std::min(kContinuationsMax, size_max); ++back) {
+    const auto next = static_cast<std::uint8_t>(text[size_max - back]);
+    if ((next & 0xc0U) != 0x80) return text.substr(0, size_max - back);
+  }
+  return text.substr(0, size_max);
+}
+
 // Cuts the text until its line fits: what is cut from the line itself would be no JSON.
 std::string short_json_line(const LogKindFacts& facts, std::string_view text, StderrLog::Time now,
                             std::uint64_t left_out) {
-  text = text.substr(0, kLineMax);
+  text = beginning_of(text, kLineMax);
   for (;;) {
     std::string line = json_line(facts, text, now, left_out);
     if (line.size() <= kLineMax || text.empty()) return line;
-    text = text.substr(0, text.size() * 3 / 4);
+    text = beginning_of(text, text.size() * 3 / 4);
   }
 }
 
@@ -169,7 +183,7 @@ bool StderrLog::put(LogKind kind, std::string_view text, Time now, std::uint64_t
                          name_of(facts.subsystem), printable(text));
       break;
   }
-  line.resize(std::min(line.size(), kLineMax));
+  line.resize(beginning_of(line, kLineMax).size());
   line += '\n';
   pollfd entry{descriptor_, POLLOUT, 0};
   if (::poll(&entry, 1, 0) != 1 || (entry.revents & POLLOUT) == 0) return false;

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/text.h"
+
 namespace rpcrdma::tools {
 namespace {
 
@@ -249,6 +251,33 @@ TEST_F(LogTest, JsonThatIsTooLongForALineIsCutInItsText) {
     EXPECT_LE(line.size(), 2000U);
     EXPECT_THAT(line, testing::EndsWith("\"}"));
   }
+}
+
+TEST_F(LogTest, LineThatIsTooLongIsCutBetweenLetters) {
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJournal, LogFormat::kJson}) {
+    StderrLog one = log(LogLevels(LogLevel::kDebug), format);
+    for (const std::string letter : {"\u00e9", "\u20ac", "\U0001f600"}) {
+      for (std::size_t offset = 0; offset < letter.size(); ++offset) {
+        std::string text(offset, 'x');
+        while (text.size() < 3000) text += letter;
+        one.write(LogKind::kMount, text);
+        const std::vector<std::string> written = lines();
+        ASSERT_EQ(written.size(), 1U);
+        EXPECT_TRUE(is_utf8(written.front())) << letter << " at " << offset;
+        EXPECT_THAT(written.front(), testing::Not(testing::HasSubstr("\ufffd")));
+        EXPECT_THAT(written.front(), testing::Not(testing::HasSubstr("\\ufffd")));
+        EXPECT_GT(written.front().size(), 1400U);
+      }
+    }
+  }
+}
+
+TEST_F(LogTest, TextThatIsNoUtf8IsCutAtTheLengthOfALine) {
+  log().write(LogKind::kMount, std::string(5000, '\x80'));
+  StderrLog(LogLevels(LogLevel::kDebug), LogFormat::kJson, writer_, [this] {
+    return now_;
+  }).write(LogKind::kMount, std::string(5000, '\x80'));
+  for (const std::string& line : lines()) EXPECT_GT(line.size(), 400U);
 }
 
 TEST_F(LogTest, JournalGetsPrioritiesAndNoTime) {
