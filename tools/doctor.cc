@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -83,7 +86,10 @@ class Report {
     if (!is_json_) {
       fmt::print("{:<8} {:<12} {}\n", text_of(finding.state), step.name, text);
       if (!remedy.empty()) fmt::print("{:<21} to do: {}\n", "", remedy);
-      std::fflush(stdout);  // the next step may take its time
+      // The next step may take its time. One that nobody reads is no use.
+      if (std::fflush(stdout) != 0) {
+        fail(kFailed, fmt::format("standard output: {}", std::strerror(errno)));
+      }
       return;
     }
     Json made = Json::ordered_object();

@@ -38,10 +38,13 @@ void check_command(const Command& program, const char* word) {
 // Flushes the standard output and returns the exit code. Output may still be lost: the disk is
 // full, or nobody has the other end of a pipe.
 int flushed(int code) {
-  const bool is_known = std::ferror(stdout) != 0;
-  if (std::fflush(stdout) == 0 && !is_known) return code;
-  if (!is_known) {
+  const bool has_failed = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !has_failed) return code;
+  if (!has_failed) {
     rpcrdma::tools::say_failure(fmt::format("standard output: {}", std::strerror(errno)));
+  } else if (code == rpcrdma::tools::kSuccess) {
+    // A command that has said so would have failed. The reason was that of another call.
+    rpcrdma::tools::say_failure("standard output: some of it could not be written");
   }
   return code == rpcrdma::tools::kSuccess ? rpcrdma::tools::kFailed : code;
 }

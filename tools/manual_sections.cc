@@ -237,6 +237,7 @@ constexpr auto kPages = std::to_array<ManualSections>({
                     "/dev/infiniband and /lib/modules are read; for tests.\n" RPCRDMA_PLUG_INS
                         RPCRDMA_CREDENTIALS,
      .exit_status = "0\tNothing is wrong.\n"
+                    "1\tThe result cannot be written; standard error says why.\n"
                     "2\tThe command line is wrong.\n"
                     "11 to 33\tThe step that failed; the notes above have the list.\n",
      .security = "The command changes nothing, on this machine or at the server: it reads, and "

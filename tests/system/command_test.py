@@ -664,6 +664,16 @@ class CommandTest(CommandFixture):
                 self.assertIs(features[name]["installed"], False, name)
                 self.assertIn(f"{self.root}/{file}", features[name]["remedy"])
 
+    def test_server_whose_line_was_lost_says_so_at_its_end(self):
+        with (open("/dev/full", "w", encoding="utf-8") as full,
+              subprocess.Popen([COMMAND, "serve", "--blob", self.served, "--port", "0", "--provider", "siwarp", "--stat-socket",
+                                "none"], stdout=full, stderr=subprocess.PIPE, text=True) as server):
+            self.assertIn("serving ", server.stderr.readline())
+            server.terminate()
+            errors = server.communicate(timeout=BOUND_S)[1]
+        self.assertEqual(server.returncode, 1)
+        self.assertIn("rpcrdma: standard output: some of it could not be written\n", errors)
+
     def test_unknown_provider_is_named(self):
         result = run("ping", "rdma://127.0.0.1:1", "--provider", "nonsense")
         self.assertEqual(result.returncode, 2)

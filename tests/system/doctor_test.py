@@ -267,6 +267,14 @@ class MachineSteps(DoctorFixture):
         self.plant(f"lib/modules/{os.uname().release}/updates/dkms/rpcrdma.ko.xz", "")
         self.assertEqual(self.line(self.doctor(), "drivers")[:2], ("ok", "all of MLNX_OFED"))
 
+    def test_output_that_nobody_takes_ends_the_walk(self):
+        for words in ((), ("--json",), ("--server",)):
+            with self.subTest(words), open("/dev/full", "w", encoding="utf-8") as full:
+                result = subprocess.run([COMMAND, "doctor", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                                        timeout=BOUND_S, env=os.environ | {"RPCRDMA_DOCTOR_ROOT": str(self.machine)})
+                self.assertEqual((result.returncode, result.stderr),
+                                 (1, "rpcrdma: standard output: No space left on device\n"))
+
     def test_options_of_connections_take_a_url(self):
         for words in (("--sec", "krb5"), ("--mount-port", "5"), ("--program", "5"), ("--version", "5"), ("--inline", "4096"),
                       ("--ird", "0"), ("--crc", "off")):
