@@ -212,7 +212,10 @@ constexpr auto kPages = std::to_array<ManualSections>({
      .files = "/run/rpcrdma/PID.sock\tThe sockets of servers on this machine; of a user "
               "$XDG_RUNTIME_DIR/rpcrdma/PID.sock.\n",
      .environment = "XDG_RUNTIME_DIR\tWhere sockets of this user's servers are.\n",
-     .exit_status = kLocalExitStatus,
+     .exit_status = "0\tSuccess.\n"
+                    "1\tThe operation failed; standard error says why.\n"
+                    "2\tThe command line is wrong.\n"
+                    "3\tNothing answers at the socket.\n",
      .security = "The figures of a server are for its user and root alone.",
      .see_also = "rpcrdma(1) rpcrdma-stat(1) rpcrdma-serve(1)"},
     {.name = "explain",

@@ -857,6 +857,11 @@ class CommandTest(CommandFixture):
             self.assertEqual(found, [each for each in order if each in found], name)
             self.assertEqual(sections - set(found), set(), name)
 
+    def test_manual_page_of_top_has_the_status_without_a_server(self):
+        self.assertEqual(run("top", self.root / "none.sock", "--once").returncode, 3)
+        section = run("manual", "top").stdout.partition(".SH EXIT STATUS\n")[2].partition(".SH ")[0]
+        self.assertEqual(re.findall(r"^\.B (\d)", section, re.M), ["0", "1", "2", "3"], section)
+
     def test_manual_pages_have_each_option_and_the_page_of_the_file_each_setting(self):
         options = {}
         for line in run("options").stdout.splitlines():
