@@ -10,6 +10,8 @@ namespace {
 #define RPCRDMA_PLUG_INS                                                                           \
   "RPCRDMA_PROVIDER_DIR\tThe folder in which the shared objects of RDMA devices and Kerberos are " \
   "looked for first.\n"
+#define RPCRDMA_BACK_ENDS \
+  "RPCRDMA_BACK_END_DIR\tThe folder in which the shared object of CephFS is looked for first.\n"
 #define RPCRDMA_CREDENTIALS \
   "KRB5CCNAME, KRB5_CONFIG\tThe caller's credentials and the settings of Kerberos, for --sec.\n"
 #define RPCRDMA_CLIENT_SECURITY                                                                 \
@@ -66,9 +68,7 @@ constexpr auto kPages = std::to_array<ManualSections>({
          "NOTIFY_SOCKET, LISTEN_FDS\tStates are reported to systemd, and sockets come from it.\n"
          "JOURNAL_STREAM\tTells --log-format auto that standard error is the journal.\n"
          "KRB5_KTNAME\tThe file with the server's keys, unless --keytab is "
-         "given.\n" RPCRDMA_PLUG_INS
-         "RPCRDMA_BACK_END_DIR\tThe folder in which the shared object of CephFS is looked for "
-         "first.\n",
+         "given.\n" RPCRDMA_PLUG_INS RPCRDMA_BACK_ENDS,
      .signals =
          "SIGTERM, SIGINT\tThe server takes no more work, answers the calls that it has within "
          "--drain seconds, and exits 0. A second one ends it at once.\n"
@@ -278,7 +278,7 @@ constexpr auto kPages = std::to_array<ManualSections>({
      .see_also = "rpcrdma(1) rpcrdma-ping(1) rpcinfo(8) rpcgen(1) ld.so(8)"},
     {.name = "info",
      .examples = "Show features and devices\trpcrdma info\n",
-     .environment = RPCRDMA_PLUG_INS,
+     .environment = RPCRDMA_PLUG_INS RPCRDMA_BACK_ENDS,
      .exit_status = kLocalExitStatus,
      .see_also = "rpcrdma(1) rpcrdma-doctor(1) rdma(8) ibv_devices(1)"},
     {.name = "completion",
