@@ -49,8 +49,8 @@ def wait_until(condition, seconds=BOUND_S):
 class Gateway:
     """One server, at a port that it keeps over restarts."""
 
-    def __init__(self, conf, key, more=()):
-        self.arguments = ["--nfs", f"ceph:/:conf={conf},id={clusters.USER},no_root_squash", "--export", "/tree",
+    def __init__(self, conf, key, more=(), options=""):
+        self.arguments = ["--nfs", f"ceph:/:conf={conf},id={clusters.USER},no_root_squash{options}", "--export", "/tree",
                           "--handle-key", key, "--provider", "siwarp", "--log-level", "warning", "--threads", 1, *more]
         self.ports = [0, 0]
         self.page = ""
@@ -418,6 +418,18 @@ class GatewaysTest(Fixture):
         begun = time.monotonic()
         wait_until(lambda: not is_wanted())
         figure(f"a file that nobody uses is free for the other gateways after {time.monotonic() - begun:.1f} s")
+
+    def test_two_exports_under_one_gateway_name_live_side_by_side(self):
+        conf = self.cluster.conf
+        named = Gateway(conf, self.root / "key", options=",gateway=rack7", more=(
+            "--nfs", f"ceph:/:conf={conf},id={clusters.USER},no_root_squash,gateway=rack7", "--export", "/again"))
+        try:
+            for _ in range(3):
+                for export in ("tree", "again"):
+                    self.ok("cp", "/etc/hostname", f"nfs+rdma://{named.host}/{export}/{export}")
+            self.assertNotIn("shut this gateway out", named.said())
+        finally:
+            named.stop()
 
     def test_a_gateway_that_ends_leaves_nothing(self):
         one, other = self.gateways

@@ -136,10 +136,9 @@ rpcrdma::Expected<std::unique_ptr<FileSystem>, std::string> open(const BackEndSe
       if (option == name) *to = value;
     }
   }
-  auto name =
-      session.gateway.empty()
-          ? GatewayName::take(settings.state_path)
-          : rpcrdma::Expected<GatewayName, std::string>(GatewayName::given(session.gateway));
+  auto name = session.gateway.empty() ? GatewayName::take(settings.state_path)
+                                      : rpcrdma::Expected<GatewayName, std::string>(
+                                            GatewayName::given(session.gateway, settings.fsid));
   if (!name) return Unexpected<std::string>(name.error());
   session.gateway = name->text();
   auto opened = Session::open(session);
