@@ -143,19 +143,6 @@ std::string unit_path(const std::string& path) {
   return "\"" + text + "\"";
 }
 
-// A user of its own does what nobody may do. Everything else takes root, which acts as the caller,
-// and which alone opens files by handles of the kernel.
-bool needs_root(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
-  if (options.nfs.handles == "kernel") return true;
-  return std::ranges::any_of(exports, [](const nfs::Export& made) {
-    return std::ranges::any_of(made.clients, [](const nfs::ExportClient& client) {
-      const nfs::ExportRules& rules = client.rules;
-      return rules.squash != nfs::ExportRules::Squash::kAll || rules.anonymous_uid != kNobody ||
-             rules.anonymous_gid != kNobody;
-    });
-  });
-}
-
 // A path that the service uses.
 struct UnitPath {
   std::string text;  // as it was given
@@ -224,11 +211,12 @@ bool has_privileged_port(const ServeOptions& options) {
 // Prints the lines as a comment if the service would not start with them, or deny what its rules
 // allow.
 void print_user(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
-  const std::vector<std::string> obstacles = obstacles_to_user(options, exports);
-  const char* const begin = obstacles.empty() ? "" : "# ";
-  if (!obstacles.empty()) {
+  const auto obstacles = obstacles_to_user(options, exports);
+  if (!obstacles) return;  // it acts as the caller of each call
+  const char* const begin = obstacles->empty() ? "" : "# ";
+  if (!obstacles->empty()) {
     fmt::print("# These settings need no root, but the user rpcrdma cannot serve them yet.\n# {}\n",
-               fmt::join(obstacles, "\n# "));
+               fmt::join(*obstacles, "\n# "));
     fmt::print("# These lines are for when that is mended:\n");
   }
   fmt::print("{}User=rpcrdma\n{}Group=rpcrdma\n", begin, begin);
@@ -259,7 +247,7 @@ void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exp
   // Until systemd kills the service, calls have the drain, and then disks their minute.
   const double stop_s = std::ceil(options.drain_s + kAfterDrain_s);
   if (stop_s > kTimeoutStop_s) fmt::print("TimeoutStopSec={:.0f}\n", stop_s);
-  if (!needs_root(options, exports)) print_user(options, exports);
+  print_user(options, exports);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -24,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kUser = "rpcrdma";
+
+constexpr std::uint32_t kNobody = 65534;
 
 // A file or directory of the settings, and the rights that the service needs there.
 struct Need {
@@ -112,6 +115,41 @@ std::vector<Need> needs_of(const ServeOptions& options, const std::vector<nfs::E
   return needs;
 }
 
+bool squashes_to_nobody(const nfs::ExportRules& rules) {
+  return rules.anonymous_uid == kNobody && rules.anonymous_gid == kNobody;
+}
+
+bool squashes_to_user(const nfs::ExportRules& rules, const std::optional<ServiceUser>& user) {
+  return user && rules.anonymous_uid == user->uid &&
+         std::ranges::count(user->groups, rules.anonymous_gid) > 0;
+}
+
+// Without root all clients of an export are one user, who is nobody or the service's own.
+bool needs_root(const ServeOptions& options, const std::vector<nfs::Export>& exports,
+                const std::optional<ServiceUser>& user) {
+  if (options.nfs.handles == "kernel") return true;
+  return std::ranges::any_of(exports, [&user](const nfs::Export& made) {
+    return std::ranges::any_of(made.clients, [&user](const nfs::ExportClient& client) {
+      return client.rules.squash != nfs::ExportRules::Squash::kAll ||
+             (!squashes_to_nobody(client.rules) && !squashes_to_user(client.rules, user));
+    });
+  });
+}
+
+// What the service makes is its user's. The server looks at the mode before the kernel does, and
+// would deny nobody the next write to that.
+std::string obstacle_to_writers(const ServiceUser& user, const nfs::Export& made) {
+  for (const nfs::ExportClient& client : made.clients) {
+    if (client.rules.is_read_only || squashes_to_user(client.rules, user)) continue;
+    return fmt::format(
+        "Clients write to \"{}\" as user {}, who has no right to what the user rpcrdma makes: "
+        "export "
+        "it with anonuid={},anongid={}.",
+        printable(made.directory), client.rules.anonymous_uid, user.uid, user.groups.front());
+  }
+  return {};
+}
+
 bool uses_ceph(const std::vector<nfs::Export>& exports) {
   return std::ranges::any_of(exports, [](const nfs::Export& each) {
     std::string path;
@@ -128,27 +166,25 @@ bool is_folder_of_unit(const fs::path& real) {
   });
 }
 
-std::vector<std::string> obstacles_to_user(const ServeOptions& options,
-                                           const std::vector<nfs::Export>& exports) {
-  std::vector<std::string> obstacles;
-  if (wants_kerberos(exports) || !takes_sys_alone(options.nfs.security)) {
-    obstacles.emplace_back(
-        "Kerberos needs its keytab, which is root's: name one with --keytab, and chown it.");
-  }
-  if (uses_ceph(exports)) {
-    obstacles.emplace_back("CephFS needs its keyring, which is root's: chown it.");
-  }
+std::optional<std::vector<std::string>> obstacles_to_user(const ServeOptions& options,
+                                                          const std::vector<nfs::Export>& exports) {
   const std::optional<ServiceUser> user = find_user();
+  if (needs_root(options, exports, user)) return std::nullopt;
+  std::vector<std::string> obstacles;
+  const auto add = [&obstacles](std::string obstacle) {
+    if (obstacle.empty() || std::ranges::count(obstacles, obstacle) > 0) return;
+    obstacles.push_back(std::move(obstacle));
+  };
+  if (wants_kerberos(exports) || !takes_sys_alone(options.nfs.security)) {
+    add("Kerberos needs its keytab, which is root's: name one with --keytab, and chown it.");
+  }
+  if (uses_ceph(exports)) add("CephFS needs its keyring, which is root's: chown it.");
   if (!user) {
-    obstacles.emplace_back("Here there is no user rpcrdma: systemd-sysusers makes it.");
+    add("Here there is no user rpcrdma: systemd-sysusers makes it.");
     return obstacles;
   }
-  for (const Need& each : needs_of(options, exports)) {
-    std::string obstacle = obstacle_at(*user, each);
-    if (!obstacle.empty() && std::ranges::count(obstacles, obstacle) == 0) {
-      obstacles.push_back(std::move(obstacle));
-    }
-  }
+  for (const nfs::Export& each : exports) add(obstacle_to_writers(*user, each));
+  for (const Need& each : needs_of(options, exports)) add(obstacle_at(*user, each));
   return obstacles;
 }
 

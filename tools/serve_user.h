@@ -3,6 +3,7 @@
 #define RPCRDMA_TOOLS_SERVE_USER_H_
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,11 @@ namespace rpcrdma::tools {
 // user (StateDirectory= and RuntimeDirectory= of the unit). `real` has no links.
 bool is_folder_of_unit(const std::filesystem::path& real);
 
-// Returns why a service with these settings, which do not need root to act as callers, cannot have
-// the user rpcrdma, and what would change that; a sentence each. Empty: it can.
-std::vector<std::string> obstacles_to_user(const ServeOptions& options,
-                                           const std::vector<nfs::Export>& exports);
+// Returns what keeps a service with these settings from the user rpcrdma, and what would change
+// that; a sentence each. Empty: it can have that user. nullopt: only root can do what they ask for,
+// which is to act as the callers or to open files by handles of the kernel.
+std::optional<std::vector<std::string>> obstacles_to_user(const ServeOptions& options,
+                                                          const std::vector<nfs::Export>& exports);
 
 }  // namespace rpcrdma::tools
 

@@ -329,8 +329,10 @@ class Check(ServiceFixture):
         self.assertRegex(" ".join(line[2:] for line in text.splitlines() if line.startswith("# ")), self.filled(why))
         return text
 
+    OWN = f"anonuid={USER},anongid={USER}"
+
     def test_unit_has_a_user_that_may_write_to_what_is_served(self):
-        words = ("--nfs={served}:all_squash", "--blob={other}")
+        words = (f"--nfs={{served}}:all_squash,{self.OWN}", "--blob={other}")
         self.root.chmod(0o755)
         self.give(self.served, self.USER, self.USER)
         self.stays_root('may not use "{other}": chown -R rpcrdma: "{other}"', *words)
@@ -347,6 +349,32 @@ class Check(ServiceFixture):
         self.root.chmod(0o700)
         self.stays_root(f'may not use "{self.root}": chmod o\\+x "{self.root}"', "--blob={other}")
 
+    def test_unit_has_no_user_as_whom_clients_do_not_write(self):
+        self.root.chmod(0o755)
+        self.give(self.served, self.USER, self.USER)
+        # What the service makes belongs to its user, and nobody may not write to that.
+        self.stays_root(f'Clients write to "{{served}}" as user 65534.*{self.OWN}', "--nfs={served}:all_squash")
+        self.assertNotIn("User=", self.unit("--nfs={served}:all_squash,anonuid=1000"))
+        self.assertNotIn("User=", self.unit(f"--nfs={{served}}:{self.OWN}"))
+
+    def test_user_of_the_unit_serves_what_clients_write(self):
+        self.root.chmod(0o755)
+        self.give(self.served, self.USER, self.USER)
+        export = f"--nfs={{served}}:all_squash,{self.OWN},name=/a"
+        self.runs_as_user(export)
+        (self.root / "state").mkdir()
+        self.give(self.root / "state", self.USER, self.USER)
+        try:
+            process, urls, _ = self.started("", self.filled(export), "--nfs-tcp-port=0", "--stat-socket=none", user=self.USER,
+                                            group=self.USER, extra_groups=[],
+                                            env={**os.environ, "STATE_DIRECTORY": str(self.root / "state")})
+        except PermissionError:
+            self.skipTest("another user may not start the command where it lies here")
+        for size in (1000, 2000):  # makes the file, and writes it again
+            wrote = run("cp", self.file("file", size), f"{urls[0]}/file")
+            self.assertEqual((wrote.returncode, (self.served / "file").stat().st_size), (0, size), wrote.stderr)
+        del process
+
     def test_unit_has_a_user_that_may_make_sockets_and_captures(self):
         self.root.chmod(0o755)
         self.give(self.served, self.USER, self.USER)
@@ -362,7 +390,7 @@ class Check(ServiceFixture):
     def test_unit_has_no_user_who_could_not_read_keys(self):
         self.root.chmod(0o755)
         self.give(self.served, self.USER, self.USER)
-        export = "--nfs={served}:all_squash"
+        export = "--nfs={served}:all_squash,ro"
         features = json.loads(run("info", "--json").stdout)["features"]
         self.stays_root('may not use "{key}": chown rpcrdma: "{key}"', export, "--handle-key={key}")
         self.give(self.root / "key", self.USER, self.USER)
@@ -371,7 +399,7 @@ class Check(ServiceFixture):
             self.stays_root("keytab", export + ",sec=krb5")
             self.stays_root("keytab", export, "--sec=krb5")
         if features["cephfs"]["built"]:
-            self.stays_root("keyring", "--nfs=ceph:/a:all_squash")
+            self.stays_root("keyring", "--nfs=ceph:/a:all_squash,ro")
 
     def test_unit_lets_its_user_listen_at_each_privileged_port(self):
         self.root.chmod(0o755)
