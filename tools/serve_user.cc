@@ -136,8 +136,8 @@ bool needs_root(const ServeOptions& options, const std::vector<nfs::Export>& exp
   });
 }
 
-// What the service makes is its user's. The server looks at the mode before the kernel does, and
-// would deny nobody the next write to that.
+// Files that the service makes are its user's. The server looks at the mode before the kernel does,
+// and would deny nobody the next write to them.
 std::string obstacle_to_writers(const ServiceUser& user, const nfs::Export& made) {
   for (const nfs::ExportClient& client : made.clients) {
     if (client.rules.is_read_only || squashes_to_user(client.rules, user)) continue;
