@@ -143,6 +143,50 @@ class InstallTest(unittest.TestCase):
             self.skipTest("this build has no command")
         self.assertIn("null_qd1", run(command, "bench", "--list"))
 
+    def test_what_is_installed_names_the_prefix_that_it_was_given(self):
+        """And no other one, say that of `cmake -B`: the unit would begin another program, or none."""
+        if not (PREFIX / "bin" / "rpcrdma").exists():
+            self.skipTest("this build has no command")
+        named = {"lib/systemd/system/rpcrdma.service": (f"ExecStart={PREFIX}/bin/rpcrdma serve ",
+                                                        f"--config {PREFIX}/etc/rpcrdma/serve.toml"),
+                 "sbin/mount.fuse.rpcrdma": (f"exec {PREFIX}/bin/rpcrdma mount ",),
+                 "share/rpcrdma/bpftrace/latency.bt": (f"usdt:{PREFIX}/",),
+                 "share/rpcrdma/bpftrace/connections.bt": (f"usdt:{PREFIX}/",),
+                 "etc/rpcrdma/serve.toml": (f"--config {PREFIX}/etc/rpcrdma/serve.toml",)}
+        for name, texts in named.items():
+            path = PREFIX / name
+            if not path.exists():
+                print(f"install_test: this build has no {name}")
+                continue
+            for text in texts:
+                self.assertIn(text, path.read_text(), name)
+            self.assertNotIn("@CMAKE_", path.read_text(), name)
+            self.assertEqual(os.access(path, os.X_OK), name.endswith((".bt", ".rpcrdma")), name)
+
+    def test_settings_of_a_system_are_where_the_unit_looks_for_them(self):
+        """`make install PREFIX=/usr`, into another root."""
+        if not (PREFIX / "lib" / "systemd" / "system" / "rpcrdma.service").exists():
+            self.skipTest("this build has no unit")
+        if CACHE["CMAKE_INSTALL_SYSCONFDIR"] != "etc":
+            self.skipTest("this build has another folder of settings")
+        root = WORK / "root"
+        run("cmake", "--install", BUILD, "--prefix", "/usr", env=os.environ | {"DESTDIR": str(root)})
+        unit = (root / "usr" / "lib" / "systemd" / "system" / "rpcrdma.service").read_text()
+        self.assertIn("ExecStart=/usr/bin/rpcrdma serve --config /etc/rpcrdma/serve.toml\n", unit)
+        self.assertTrue((root / "etc" / "rpcrdma" / "serve.toml").exists())
+
+    def test_settings_that_somebody_has_written_stay(self):
+        settings = PREFIX / "etc" / "rpcrdma" / "serve.toml"
+        if not settings.exists():
+            self.skipTest("this build has no command")
+        before = settings.read_text()
+        settings.write_text("mine\n")
+        try:
+            run("cmake", "--install", BUILD, "--prefix", PREFIX)
+            self.assertEqual(settings.read_text(), "mine\n")
+        finally:
+            settings.write_text(before)
+
     GREETING = {"greeting.x": "struct name { string first<20>; };\n"
                               "program P { version V { name F(name) = 1; } = 1; } = 0x20000042;\n",
                 "main.cc": "#include \"greeting.h\"\nint main() { return rpcrdma::to_bytes(greeting::name{}).size() == 4 ? 0 : 1; }\n"}
