@@ -382,6 +382,21 @@ TEST(SiwarpSetup, PeersThatSaySomethingElseTakeFewDescriptors) {
   nodes.connect(client, server);
 }
 
+// Its peer could keep it for `linger`, whoever waits for the descriptor.
+TEST(SiwarpSetup, ConnectionThatIsOverGivesItsDescriptorToOneThatComes) {
+  Nodes nodes;
+  const auto refused = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  ASSERT_TRUE(refused->send(hex("47")));
+  ASSERT_TRUE(
+      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).malformed == 1; }));
+  const auto next = RawPeer::connect(nodes.listener->address(), {});  // in the backlog
+  const std::size_t before = open_descriptors();
+  descriptors_left = 0;
+  ASSERT_TRUE(nodes.pump_until([&] { return nodes.listener->poll_refusal().has_value(); }));
+  descriptors_left = kManyDescriptors;
+  EXPECT_EQ(open_descriptors(), before - 1);
+}
+
 TEST(SiwarpSetup, TooManyConnectionsAreTurnedAway) {
   Options options;
   options.connections_max = 2;

@@ -89,10 +89,15 @@ void Shard::linger(TcpSocket socket, posix::Watched* before, std::span<const Byt
   // They are not counted as connections. Without a bound of their own, peers that say something
   // wrong again and again would take the descriptors of all others. The oldest goes, but none that
   // still has something to say as long as there are others.
-  if (lingering_.size() <= options.lingering_max) return;
+  if (lingering_.size() > options.lingering_max && !end_lingering()) lingering_.pop_front();
+}
+
+bool Shard::end_lingering() {
   const auto spare =
       std::ranges::find_if(lingering_, [](const auto& each) { return each->has_sent_all(); });
-  lingering_.erase(spare != lingering_.end() ? spare : lingering_.begin());
+  if (spare == lingering_.end()) return false;
+  lingering_.erase(spare);
+  return true;
 }
 
 void Shard::reap() {

@@ -105,6 +105,8 @@ class Shard {
   // Ends the sending direction, behind what is `unsent` (copied), and keeps the socket for a while.
   // `before`: in whose name the reactor knows it, null if it does not.
   void linger(TcpSocket socket, posix::Watched* before, std::span<const Bytes> unsent = {});
+  // Closes the one that lingers longest of those that have sent all. False: there is none.
+  bool end_lingering();
   void reap();                // closes what has lingered long enough
   bool has_lingered = false;  // something has, since the last reap()
 
