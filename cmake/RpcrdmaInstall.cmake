@@ -22,14 +22,17 @@ install(FILES "${PROJECT_BINARY_DIR}/rpcrdmaConfig.cmake"
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rpcrdma)
 # The way from the .pc file to the prefix, so that `cmake --install --prefix` may choose another one.
 file(RELATIVE_PATH RPCRDMA_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
-# What a static library needs is for every program that is linked with it; a shared one has it itself.
+# A static library's needs are those of every program that is linked with it; a shared one has them itself. An archive may
+# lie beside it, as in Debian's package, for `pkg-config --static`.
+set(needs "fmt")
+if(RPCRDMA_ISAL_FOUND)
+  string(APPEND needs " libisal")
+endif()
 if(BUILD_SHARED_LIBS)
   set(RPCRDMA_PC_CFLAGS " -DRPCRDMA_SHARED")
+  set(RPCRDMA_PC_REQUIRES_PRIVATE "${needs}")
 else()
-  set(RPCRDMA_PC_REQUIRES "fmt")
-  if(RPCRDMA_ISAL_FOUND)
-    string(APPEND RPCRDMA_PC_REQUIRES " libisal")
-  endif()
+  set(RPCRDMA_PC_REQUIRES "${needs}")
 endif()
 if(RPCRDMA_STD_EXPECTED)
   string(APPEND RPCRDMA_PC_CFLAGS " -DRPCRDMA_STD_EXPECTED")

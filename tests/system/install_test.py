@@ -100,6 +100,13 @@ class InstallTest(unittest.TestCase):
         self.greet(programs[0], programs[-1])
         self.greet(programs[-2], programs[1])
 
+    def test_pkg_config_knows_what_the_archive_needs(self):
+        """Also beside a shared library, as in Debian's package."""
+        libraries = pkg_config("--static", "--libs")
+        self.assertIn("-lfmt", libraries)
+        if CACHE.get("ISAL_FOUND") == "1":
+            self.assertIn("-lisal", libraries)
+
     def test_the_five_minutes_of_docs_idl_work(self):
         """A newcomer's way from a .x file to a client and a server, by the page alone."""
         page = (EXAMPLES.parent / "docs" / "idl.md").read_text()
