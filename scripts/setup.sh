@@ -54,7 +54,8 @@ fi
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
-  [[ $status == 'install ok installed' ]] || missing+=("$package")
+  # Also where somebody has put a package on hold.
+  [[ $status == *' ok installed' ]] || missing+=("$package")
 done
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
