@@ -72,8 +72,8 @@ run "cmp $work/file $work/back"
 run "rpcrdma ls -l $url"
 
 say 'Figures'
-run "curl -s http://127.0.0.1:9100/ready"
-run "curl -s http://127.0.0.1:9100/metrics | grep -E '^rpcrdma_calls_total.*(READ|WRITE)\"'"
+run "curl -sf http://127.0.0.1:9100/ready"
+run "curl -sf http://127.0.0.1:9100/metrics | grep -E '^rpcrdma_calls_total.*(READ|WRITE)\"'"
 run "rpcrdma top --once --interval 0.2"
 run "rpcrdma stat $server | head -12"
 
@@ -99,7 +99,7 @@ done
 run "apt-get install -y -qq --no-install-recommends $work/next/*.deb >/dev/null"
 run "dpkg-query -W -f '\${Package} \${Version}\n' rpcrdma librpcrdma0.1 rpcrdma-verbs librpcrdma-dev"
 run "grep -c client=192.0.2.1 /etc/rpcrdma/serve.toml"
-run "curl -s http://127.0.0.1:9100/ready"
+run "curl -sf http://127.0.0.1:9100/ready"
 
 say 'The end'
 run "kill $server; wait $server"
