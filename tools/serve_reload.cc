@@ -59,8 +59,8 @@ void ServeReload::run() {
 }
 
 std::string ServeReload::take(ServeOptions& again) {
-  again.finish();  // before anything is taken: half of a file that no restart accepts would be
-                   // served
+  // Before anything is taken: half of a file that no restart accepts would be served.
+  again.finish();
   if (std::string problem = take_exports(again); !problem.empty()) return problem;
   log_.set_levels(*LogLevels::parse(again.log_level));
   note_others(again);
