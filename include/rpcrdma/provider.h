@@ -244,8 +244,9 @@ class RPCRDMA_EXPORT Listener {
   // permanent, and the Listener should then be destroyed, since a device may wait for that.
   // nullopt: it listens.
   virtual std::optional<Error> failure() const noexcept { return std::nullopt; }
-  // A request that is not presented, since the system has no descriptor for it. Reported once a
-  // second at most as long as that lasts; the request is tried again.
+  // Requests are not presented, since the system has no descriptor for one (kNoResources), or since
+  // another process has shut the listening socket down (kProvider). Reported once a second at most
+  // as long as that lasts; the provider tries again.
   virtual std::optional<Error> poll_refusal() { return std::nullopt; }
   // "ADDR:PORT" with the real port, even if port 0 was requested. Valid as long as *this.
   virtual std::string_view address() const noexcept = 0;

@@ -117,7 +117,7 @@ Error is_stopping(std::string_view peer) {
   return {Errc::kCanceled, "accepting", std::string(peer), "the server is stopping"};
 }
 
-Error no_descriptor(const rdma::Error& error, std::string_view address) {
+Error not_accepted(const rdma::Error& error, std::string_view address) {
   std::string cause = std::strerror(error.provider_code);
   rlimit files{};
   if (error.provider_code == EMFILE && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -125,6 +125,9 @@ Error no_descriptor(const rdma::Error& error, std::string_view address) {
         ": this process may have {} descriptors (RLIMIT_NOFILE); raise that (ulimit -n), or lower "
         "ServerOptions::connections_max",
         files.rlim_cur);
+  }
+  if (error.provider_code == EINVAL) {
+    cause = "another process has shut the listening socket down; start the server again";
   }
   return {Errc::kNoResources, "accepting", std::string(address), std::move(cause)};
 }

@@ -21,8 +21,9 @@ Error to_error(const rdma::Error& error, std::string_view operation, std::string
                std::string_view remedy = {});
 // A connection is not accepted, since the server is stopping.
 Error is_stopping(std::string_view peer);
-// A connection was not accepted, since the process has no descriptor left, or the system.
-Error no_descriptor(const rdma::Error& error, std::string_view address);
+// No connection was accepted: the process has no descriptor left, or the system; or the listening
+// socket gives none.
+Error not_accepted(const rdma::Error& error, std::string_view address);
 // A provider of the application's is null.
 Error no_provider(std::string_view operation, std::string_view address);
 // `reason` becomes part of the cause when the connection ended (then that is why), or when memory

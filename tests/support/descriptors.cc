@@ -10,6 +10,18 @@ namespace rpcrdma::test {
 
 std::atomic<int> descriptors_left = kManyDescriptors;
 
+std::vector<int> listening_descriptors() {
+  std::vector<int> found;
+  for (int fd = 0; fd < 256; ++fd) {
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) {
+      found.push_back(fd);
+    }
+  }
+  return found;
+}
+
 }  // namespace rpcrdma::test
 
 extern "C" int accept4(int socket, sockaddr* address, socklen_t* size, int flags) {

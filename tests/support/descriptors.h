@@ -6,6 +6,7 @@
 #define RPCRDMA_TESTS_SUPPORT_DESCRIPTORS_H_
 
 #include <atomic>
+#include <vector>
 
 namespace rpcrdma::test {
 
@@ -13,6 +14,9 @@ namespace rpcrdma::test {
 // this variable. It then stands before the C library's.
 inline constexpr int kManyDescriptors = 1'000'000;
 extern std::atomic<int> descriptors_left;
+
+// Returns the descriptors of this process at which it listens.
+std::vector<int> listening_descriptors();
 
 }  // namespace rpcrdma::test
 

@@ -1,5 +1,6 @@
 // A host that has all connections of a server leaves some to others.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <chrono>
@@ -96,7 +97,7 @@ class HostileHost : public ::testing::Test {
     options.provider.name = "siwarp";
     options.connections_max = options.tcp.connections_max = connections_max;
     options.on_connection = [this](const ConnectionEvent& event) {
-      if (event.kind == ConnectionEvent::Kind::kRefused) ++refused;
+      if (event.kind == ConnectionEvent::Kind::kRefused) ++refused, refusal = *event.error;
       if (event.kind == ConnectionEvent::Kind::kEnded) ++ended;
     };
     return options;
@@ -156,6 +157,7 @@ class HostileHost : public ::testing::Test {
   std::optional<Server> server;
   std::string tcp_address;
   std::size_t refused = 0, ended = 0;
+  Error refusal;  // the last one
 };
 
 TEST_F(HostileHost, LeavesIdleConnectionsOverTcpToOthersUntilTheyHaveAsMany) {
@@ -365,6 +367,20 @@ TEST_F(HostileHost, LeavesConnectionsWhereThereAreNoDescriptors) {
   EXPECT_FALSE(over_rdma->initiate(RawTalk::mpa(true)).empty());
   EXPECT_TRUE(first[3]->receive_to_end()) << "its last call came longest ago";
   EXPECT_EQ(ended, 2U);
+}
+
+// Room would not help those who come.
+TEST_F(HostileHost, LeavesNoneWhereAListeningSocketWasShutDown) {
+  start(100);
+  std::vector<std::unique_ptr<RawPeer>> first;
+  for (int i = 0; i < 3; ++i) first.push_back(connect_rdma(kFirstHost));
+  for (int i = 0; i < 3; ++i) first.push_back(connect_tcp(kFirstHost));
+  for (const int fd : listening_descriptors()) ASSERT_EQ(::shutdown(fd, SHUT_RDWR), 0);
+  ASSERT_TRUE(first[0]->pump_until([this] { return refused >= 2; })) << "it is reported";
+  for (int i = 0; i < 100; ++i) server->progress();
+  EXPECT_EQ(ended, 0U);
+  EXPECT_NE(refusal.cause.find("shut the listening socket down"), std::string::npos)
+      << refusal.message();
 }
 
 TEST_F(HostileHost, LeavesNoneWhereTheLastDescriptorWasEnough) {

@@ -24,6 +24,7 @@ namespace {
 using rpcrdma::test::descriptors_left;
 using rpcrdma::test::hex;
 using rpcrdma::test::kManyDescriptors;
+using rpcrdma::test::listening_descriptors;
 using rpcrdma::test::raw_fpdu;
 using rpcrdma::test::raw_mpa_frame;
 using rpcrdma::test::raw_send;
@@ -42,18 +43,6 @@ int rounds_of(Nodes& nodes) {
     nodes.server_provider->progress();
   }
   return rounds;
-}
-
-// Returns a descriptor of this process that listens, or -1.
-int listening_descriptor() {
-  for (int fd = 0; fd < 256; ++fd) {
-    int listens = 0;
-    socklen_t size = sizeof(listens);
-    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) {
-      return fd;
-    }
-  }
-  return -1;
 }
 
 // Returns the two ends of a TCP connection over loopback. The first has little room for what it
@@ -434,7 +423,7 @@ TEST(SiwarpSetup, RunningOutOfDescriptorsIsARestAndNotASpin) {
 // A child of fork() can do that to its copy of the socket, and an administrator with `ss -K`.
 TEST(SiwarpSetup, ASocketThatSomebodyShutDownIsARestAndNotASpin) {
   Nodes nodes;
-  ASSERT_EQ(::shutdown(listening_descriptor(), SHUT_RDWR), 0);
+  for (const int fd : listening_descriptors()) ASSERT_EQ(::shutdown(fd, SHUT_RDWR), 0);
   std::optional<Error> refusal;
   ASSERT_TRUE(
       nodes.pump_until([&] { return (refusal = nodes.listener->poll_refusal()).has_value(); }));

@@ -277,8 +277,8 @@ void ServerImpl::accept_connections(Instant now) {
     }
     if (const auto refusal = listener->poll_refusal()) [[unlikely]] {
       log_.refuse(fmt::format("a client of {}", listener->address()),
-                  rpc::no_descriptor(*refusal, listener->address()));
-      places_.note_lack();
+                  rpc::not_accepted(*refusal, listener->address()));
+      if (refusal->code == rdma::Errc::kNoResources) places_.note_lack();
     }
   }
 }

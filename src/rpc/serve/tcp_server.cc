@@ -123,7 +123,7 @@ bool TcpServer::accept_connections(Instant now) {
     }
     if (const auto code = listener.poll_failure()) [[unlikely]] {
       log_.refuse(fmt::format("a client of {}", listener.address()),
-                  no_descriptor({rdma::Errc::kNoResources, *code, "accept"}, listener.address()));
+                  not_accepted({rdma::Errc::kNoResources, *code, "accept"}, listener.address()));
       is_lacking = is_lacking || posix::is_about_resources(*code);
     }
   }
