@@ -71,7 +71,8 @@ void NfsOptions::add_to(Command& command) {
        "client=HOST (several times; all, if none is given), "
        "name=/NAME. ceph:/PATH is a "
        "directory of a CephFS, with the further OPTIONS conf=FILE, id=USER, fs=NAME, "
-       "gateway=NAME; several servers may have the same"},
+       "gateway=NAME, by which a server that is started again ends what the one before it held: "
+       "two servers need two names"},
       {"--export", &names,
        "the name under which clients mount it, beginning with /; the directory's own unless it is "
        "given. One for each --nfs, in order"},
