@@ -165,13 +165,12 @@ void Listener::handle_ready(std::uint32_t /*events*/) {
       return;
     }
     if (posix::is_about_one_connection(error)) continue;
-    // A peer that does not close keeps the descriptor of a connection that is over.
-    if (posix::is_about_resources(error) && shard_.end_lingering()) continue;
     // No descriptors, or no memory; or another process that has the socket has shut it down.
-    const bool waits_for_nothing =
-        posix::is_about_resources(error) && !posix::has_waiting_connection(fd_.value());
-    if (!waits_for_nothing) rest(error);
-    return;
+    const bool is_lack = posix::is_about_resources(error);
+    if (is_lack && !posix::has_waiting_connection(fd_.value())) return;
+    // A peer that does not close keeps the descriptor of a connection that is over.
+    if (is_lack && shard_.end_lingering()) continue;
+    return rest(error);
   }
 }
 

@@ -386,6 +386,22 @@ TEST(SiwarpSetup, ConnectionThatIsOverGivesItsDescriptorToOneThatComes) {
   EXPECT_EQ(open_descriptors(), before - 1);
 }
 
+// The system says that there are none before it looks whether somebody waits.
+TEST(SiwarpSetup, ConnectionThatIsOverKeepsItsDescriptorWhereNobodyWaitsForIt) {
+  Nodes nodes;
+  const auto refused = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  ASSERT_TRUE(refused->send(hex("47")));
+  ASSERT_TRUE(
+      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).malformed == 1; }));
+  const auto next = RawPeer::connect(nodes.listener->address(), {});  // in the backlog
+  const std::size_t before = open_descriptors();
+  descriptors_left = 1;
+  EXPECT_TRUE(
+      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).accepted == 2; }));
+  descriptors_left = kManyDescriptors;
+  EXPECT_EQ(open_descriptors(), before + 1);
+}
+
 TEST(SiwarpSetup, TooManyConnectionsAreTurnedAway) {
   Options options;
   options.connections_max = 2;
@@ -464,6 +480,7 @@ TEST(SiwarpSetup, ALackThatLetsOneConnectionThroughNowAndThenIsReportedOnceASeco
     peers.push_back(RawPeer::connect(nodes.listener->address(), {}));  // in the backlog
   }
   int reports = 0;
+  const Instant begin = nodes.server_provider->now();
   const auto accepts = [&](std::uint64_t count) {
     return nodes.pump_until([&] {
       if (nodes.listener->poll_refusal()) ++reports;
@@ -478,7 +495,8 @@ TEST(SiwarpSetup, ALackThatLetsOneConnectionThroughNowAndThenIsReportedOnceASeco
   }
   descriptors_left = kManyDescriptors;
   EXPECT_TRUE(accepts(kClients));
-  EXPECT_EQ(reports, 0);
+  // A machine that stops the test for a second adds a report.
+  EXPECT_LE(reports, (nodes.server_provider->now() - begin) / std::chrono::seconds(1));
 }
 
 TEST(SiwarpSetup, Ipv6WhenThereIsAny) {

@@ -74,7 +74,7 @@ class QueueEvents {
 // events again and again has its own connection visited, and not all those of the thread.
 class NotedEvents {
  public:
-  // Tells the owners. Called on the thread of the connections.
+  // Notifies the owners. Called on the thread of the connections.
   void pass_on() noexcept;
 
  private:
