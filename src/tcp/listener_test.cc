@@ -43,6 +43,7 @@ TEST(Listener, ReportsALackThatLetsOneConnectionThroughNowAndThenOnceASecond) {
     }
   };
   descriptors_left = 0;
+  const Instant begin = posix::Reactor::now();
   ASSERT_NO_FATAL_FAILURE(run_until(0, 1));
   for (std::size_t count = 1; count < kClients; ++count) {
     descriptors_left = 1;
@@ -50,7 +51,8 @@ TEST(Listener, ReportsALackThatLetsOneConnectionThroughNowAndThenOnceASecond) {
   }
   descriptors_left = kManyDescriptors;
   ASSERT_NO_FATAL_FAILURE(run_until(kClients, 1));
-  EXPECT_EQ(reports, 1);
+  // A machine that stops the test for a second adds a report.
+  EXPECT_LE(reports, 1 + (posix::Reactor::now() - begin) / std::chrono::seconds(1));
 }
 
 }  // namespace
