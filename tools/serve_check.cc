@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -170,6 +171,12 @@ std::vector<UnitPath> unit_paths(const ServeOptions& options,
                                  const std::vector<nfs::Export>& exports) {
   std::vector<UnitPath> paths, kept;
   const auto add = [&paths](const std::string& directory, bool is_read_only) {
+    const auto is_control = [](char letter) {
+      return std::iscntrl(static_cast<unsigned char>(letter));
+    };
+    if (std::ranges::any_of(directory, is_control)) {
+      fail(kUsage, fmt::format("{}: a unit has no way to name it", printable(directory)));
+    }
     fs::path path = fs::absolute(directory).lexically_normal();
     std::error_code error;  // of a path that cannot be looked at, which stays as it is
     fs::path real = fs::weakly_canonical(path, error);
@@ -184,9 +191,8 @@ std::vector<UnitPath> unit_paths(const ServeOptions& options,
     if (is_here(each)) add(each.directory, is_read_only);
   }
   for (const std::string& each : files_of(options)) {
-    if (const fs::path folder = fs::absolute(each).parent_path(); !is_folder_of_unit(folder)) {
-      add(folder, false);
-    }
+    const fs::path folder = fs::absolute(each).lexically_normal().parent_path();
+    if (!is_folder_of_unit(folder)) add(folder, false);
   }
   for (const UnitPath& each : paths) {
     const bool is_writable =
@@ -233,10 +239,10 @@ bool has_path_in(const std::vector<UnitPath>& paths, std::initializer_list<const
 }
 
 void print_unit(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
+  const std::vector<UnitPath> paths = unit_paths(options, exports);
   fmt::print(
       "# Made by `rpcrdma serve --check --unit`: make it again when the directories change.\n"
       "[Service]\n");
-  const std::vector<UnitPath> paths = unit_paths(options, exports);
   for (const UnitPath& each : paths) {
     // With the dash, a directory that serving makes below /var/lib/rpcrdma needs not be there yet.
     fmt::print("{}=-{}\n", each.is_read_only ? "ReadOnlyPaths" : "ReadWritePaths",
@@ -262,8 +268,7 @@ void check_serving(const ServeOptions& options, StderrLog& log) {
   if (options.nfs.is_wanted()) check_key(options.nfs);
   check_back_ends(exports);
   (void)kerberos_for(options, wants_kerberos(exports));
-  // The limit of the service is that of its unit, whatever this process has.
-  if (!options.prints_unit) check_descriptors(options, exports.size());
+  check_descriptors(options, exports.size());
   if (options.prints_unit) return print_unit(options, exports);
   print_check(options, exports);
 }

@@ -19,16 +19,22 @@ struct Plan {
   rlim_t files = 0;   // that may stay open
 };
 
+// The service has so many, whatever a shell has in which its settings are looked at: LimitNOFILE=
+// of rpcrdma.service.
+constexpr rlim_t kOfUnit = 524'288;
+
 // Returns nullopt where the limit cannot be asked for. Each of the exports has workers of its own.
-std::optional<Plan> plan_of(const ServeOptions& options, std::size_t exports) {
+// `at_least`: descriptors that the process may have where the limit is lower.
+std::optional<Plan> plan_of(const ServeOptions& options, std::size_t exports, rlim_t at_least) {
   // Listeners, and what waits for them; and siwarp's connections that are not or no more in use,
   // which nobody counts (half_open_max, and for each thread lingering_max, of
   // rdma/siwarp/provider.h).
   constexpr std::size_t kOthers = 128 + 256;
   constexpr std::size_t kOfAThread = 8 + 256, kOfAWorker = 4;
   Plan plan;
-  const rlimit& files = plan.now;
-  if (::getrlimit(RLIMIT_NOFILE, &plan.now) != 0) return std::nullopt;
+  rlimit& files = plan.now;
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return std::nullopt;
+  files.rlim_max = std::max(files.rlim_max, at_least);
   const bool has_tcp = options.tcp_port || options.nfs.is_wanted();
   const rlim_t transports = has_tcp ? 2 : 1;
   if (options.connections_max > files.rlim_max / transports) {
@@ -57,11 +63,11 @@ std::optional<Plan> plan_of(const ServeOptions& options, std::size_t exports) {
 }  // namespace
 
 void check_descriptors(const ServeOptions& options, std::size_t exports) {
-  (void)plan_of(options, exports);
+  (void)plan_of(options, exports, kOfUnit);
 }
 
 void make_room_for_descriptors(ServeOptions& options, std::size_t exports, StderrLog& log) {
-  std::optional<Plan> plan = plan_of(options, exports);
+  std::optional<Plan> plan = plan_of(options, exports, 0);
   if (!plan) return;
   rlimit& files = plan->now;
   if (options.nfs.is_wanted() && plan->files < options.nfs.open_files_max) {

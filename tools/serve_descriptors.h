@@ -9,12 +9,12 @@
 
 namespace rpcrdma::tools {
 
-// Ends the command if this process may not have as many descriptors as the connections and the
-// files of so many exports take.
+// Ends the command if neither this process nor the service of the package may have as many
+// descriptors as the connections and the files of so many exports take.
 void check_descriptors(const ServeOptions& options, std::size_t exports);
 
-// Does so, and raises the limit to what connections and open files need, as far as that may be
-// done; files have what is left.
+// Ends the command if this process may not have them, and raises the limit to what connections and
+// open files need, as far as that may be done; files have what is left.
 void make_room_for_descriptors(ServeOptions& options, std::size_t exports, StderrLog& log);
 
 }  // namespace rpcrdma::tools

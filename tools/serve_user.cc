@@ -32,6 +32,8 @@ constexpr std::uint32_t kNobody = 65534;
 struct Need {
   fs::path path;
   int rights;
+  fs::path made{};  // which serving makes there, if it is no directory of its own
+  bool makes_directory = false;
 };
 
 std::optional<ServiceUser> find_user() {
@@ -55,8 +57,15 @@ bool may_use(const ServiceUser& user, const fs::path& path, int rights) {
          has_rights(user, {status.st_uid, status.st_gid, status.st_mode}, rights);
 }
 
-// Returns the command that gives the rights. Keys are secrets, and get an owner for that reason.
+// Returns the command that gives the rights. Keys are secrets, and get an owner for that reason. A
+// folder in which something is to be made may be the system's, as /etc is, and stays as it is.
 std::string remedy_for(const Need& need, bool is_directory) {
+  const std::string made = printable(need.made.string());
+  if (need.makes_directory) return fmt::format("install -d -o rpcrdma -g rpcrdma \"{}\"", made);
+  if (!need.made.empty()) {
+    return fmt::format(
+        "give \"{}\" another place, below /var/lib/rpcrdma or (a socket) /run/rpcrdma", made);
+  }
   const bool is_owners = (need.rights & W_OK) != 0 || !is_directory;
   const char* const command = is_owners ? "chown" : "chmod";
   const char* const value = is_owners ? "rpcrdma:" : "o+rX";
@@ -84,18 +93,18 @@ std::string obstacle_at(const ServiceUser& user, const Need& need) {
                      remedy_for(need, fs::is_directory(real, error)));
 }
 
-// A directory that serving makes is made in the one above it, and a key in its own.
-Need need_of_new(const fs::path& path, int rights) {
+// Something that is not there is made in the folder above it.
+Need need_of_new(const fs::path& path, int rights, bool is_directory) {
   std::error_code error;
   if (fs::exists(path, error)) return {path, rights};
-  return {fs::absolute(path).parent_path(), W_OK | X_OK};
+  return {fs::absolute(path).parent_path(), W_OK | X_OK, path, is_directory};
 }
 
 std::vector<Need> needs_of(const ServeOptions& options, const std::vector<nfs::Export>& exports) {
   constexpr int kRead = R_OK | X_OK, kWrite = kRead | W_OK;
   std::vector<Need> needs;
   if (!options.directory.empty()) {
-    needs.push_back(need_of_new(options.directory, options.read_only ? kRead : kWrite));
+    needs.push_back(need_of_new(options.directory, options.read_only ? kRead : kWrite, true));
   }
   for (const nfs::Export& each : exports) {
     const bool is_read_only = std::ranges::all_of(
@@ -104,14 +113,16 @@ std::vector<Need> needs_of(const ServeOptions& options, const std::vector<nfs::E
     if (!nfs::back_end_of(each.directory, path).empty()) continue;
     needs.push_back({each.directory, is_read_only ? kRead : kWrite});
   }
-  if (!options.nfs.key_path.empty()) needs.push_back(need_of_new(options.nfs.key_path, R_OK));
+  if (!options.nfs.key_path.empty())
+    needs.push_back(need_of_new(options.nfs.key_path, R_OK, false));
   const std::string& capture = options.common.provider.capture_file;
-  if (!capture.empty()) needs.push_back(need_of_new(capture, W_OK));
+  if (!capture.empty()) needs.push_back(need_of_new(capture, W_OK, false));
   // A socket is made anew each time.
   const std::string& socket = options.stat_socket;
   if (!socket.empty() && socket != "none") {
-    needs.push_back({fs::absolute(socket).parent_path(), W_OK | X_OK});
+    needs.push_back({fs::absolute(socket).parent_path(), W_OK | X_OK, socket});
   }
+  if (!options.keytab.empty()) needs.push_back({options.keytab, R_OK});
   return needs;
 }
 
@@ -175,7 +186,8 @@ std::optional<std::vector<std::string>> obstacles_to_user(const ServeOptions& op
     if (obstacle.empty() || std::ranges::count(obstacles, obstacle) > 0) return;
     obstacles.push_back(std::move(obstacle));
   };
-  if (wants_kerberos(exports) || !takes_sys_alone(options.nfs.security)) {
+  const bool is_kerberos = wants_kerberos(exports) || !takes_sys_alone(options.nfs.security);
+  if (is_kerberos && options.keytab.empty()) {
     add("Kerberos needs its keytab, which is root's: name one with --keytab, and chown it.");
   }
   if (uses_ceph(exports)) add("CephFS needs its keyring, which is root's: chown it.");

@@ -270,8 +270,12 @@ class Check(ServiceFixture):
                          "--keytab={served}/none")
         self.refused("--connections 100000000 needs as many descriptors", "--check", "--blob={served}",
                      "--connections=100000000")
-        # The unit has a limit of its own (LimitNOFILE=), whatever that of this shell is.
-        self.check("--unit", "--blob={served}", "--connections=100000000")
+        # The service has a limit of its own (LimitNOFILE=), whatever that of this shell is.
+        for words, status in ((["--connections=15000"], 0), (["--connections=15000", "--unit"], 0),
+                              (["--connections=300000", "--tcp-port=0", "--unit"], 2)):
+            checked = subprocess.run(["prlimit", "--nofile=4096:4096", COMMAND, "serve", "--check", f"--blob={self.served}", *words],
+                                     capture_output=True, text=True)
+            self.assertEqual(checked.returncode, status, (words, checked.stderr))
         files = {"kerberos": ("--nfs={served}:sec=krb5", "librpcrdma_krb5.so"),
                  "cephfs": ("--nfs=ceph:/a", "librpcrdma_nfs_ceph.so")}
         for feature, (word, file) in files.items():
@@ -378,9 +382,14 @@ class Check(ServiceFixture):
     def test_unit_has_a_user_that_may_make_sockets_and_captures(self):
         self.root.chmod(0o755)
         self.give(self.served, self.USER, self.USER)
-        for word in ("--capture={other}/trace", "--stat-socket={other}/stat.sock"):
-            self.stays_root('may not use "{other}": chown -R rpcrdma: "{other}"', "--blob={served}", word)
+        for word, name in (("--capture={other}/trace", "trace"), ("--stat-socket={other}/stat.sock", "stat.sock")):
+            text = self.stays_root('may not use "{other}": give "{other}/' + name + '" another place', "--blob={served}", word)
+            self.assertNotIn("chown", text)  # of a folder that may be /etc
+        self.stays_root('may not use "{other}": install -d -o rpcrdma -g rpcrdma "{other}/new"', "--blob={other}/new")
         self.runs_as_user("--blob={served}", "--capture={served}/trace", "--stat-socket=/run/rpcrdma/own.sock")
+
+    def test_unit_refuses_names_that_it_could_not_have(self):
+        self.refused("a unit has no way to name it", "--check", "--unit", "--blob={served}", "--stat-socket={other}/\nUser=root/stat")
 
     def test_unit_has_no_user_that_is_not_there(self):
         self.root.chmod(0o755)
@@ -398,6 +407,13 @@ class Check(ServiceFixture):
         if features["kerberos"]["built"]:
             self.stays_root("keytab", export + ",sec=krb5")
             self.stays_root("keytab", export, "--sec=krb5")
+            keys = self.root / "keys"
+            keys.write_bytes(b"")
+            keys.chmod(0o600)
+            words = (export, "--sec=krb5", f"--keytab={keys}")
+            self.stays_root(f'may not use "{keys}": chown rpcrdma: "{keys}"', *words)
+            self.give(keys, self.USER, self.USER)
+            self.runs_as_user(*words)
         if features["cephfs"]["built"]:
             self.stays_root("keyring", "--nfs=ceph:/a:all_squash,ro")
 
