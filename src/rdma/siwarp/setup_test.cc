@@ -371,13 +371,19 @@ TEST(SiwarpSetup, PeersThatSaySomethingElseTakeFewDescriptors) {
   nodes.connect(client, server);
 }
 
+// Returns one that does not close: the connection lingers.
+std::unique_ptr<RawPeer> refused_peer(Nodes& nodes) {
+  auto peer = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
+  EXPECT_TRUE(peer->send(hex("47")));
+  EXPECT_TRUE(
+      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).malformed == 1; }));
+  return peer;
+}
+
 // Its peer could keep it for `linger`, whoever waits for the descriptor.
 TEST(SiwarpSetup, ConnectionThatIsOverGivesItsDescriptorToOneThatComes) {
   Nodes nodes;
-  const auto refused = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
-  ASSERT_TRUE(refused->send(hex("47")));
-  ASSERT_TRUE(
-      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).malformed == 1; }));
+  const auto refused = refused_peer(nodes);
   const auto next = RawPeer::connect(nodes.listener->address(), {});  // in the backlog
   const std::size_t before = open_descriptors();
   descriptors_left = 0;
@@ -389,10 +395,7 @@ TEST(SiwarpSetup, ConnectionThatIsOverGivesItsDescriptorToOneThatComes) {
 // The system says that there are none before it looks whether somebody waits.
 TEST(SiwarpSetup, ConnectionThatIsOverKeepsItsDescriptorWhereNobodyWaitsForIt) {
   Nodes nodes;
-  const auto refused = RawPeer::connect(nodes.listener->address(), [&] { nodes.pump(); });
-  ASSERT_TRUE(refused->send(hex("47")));
-  ASSERT_TRUE(
-      nodes.pump_until([&] { return setup_counters(*nodes.server_provider).malformed == 1; }));
+  const auto refused = refused_peer(nodes);
   const auto next = RawPeer::connect(nodes.listener->address(), {});  // in the backlog
   const std::size_t before = open_descriptors();
   descriptors_left = 1;
