@@ -356,7 +356,7 @@ class Check(ServiceFixture):
     def test_unit_has_no_user_as_whom_clients_do_not_write(self):
         self.root.chmod(0o755)
         self.give(self.served, self.USER, self.USER)
-        # What the service makes belongs to its user, and nobody may not write to that.
+        # The service owns the files that it makes, and the server denies nobody the next write to them.
         self.stays_root(f'Clients write to "{{served}}" as user 65534.*{self.OWN}', "--nfs={served}:all_squash")
         self.assertNotIn("User=", self.unit("--nfs={served}:all_squash,anonuid=1000"))
         self.assertNotIn("User=", self.unit(f"--nfs={{served}}:{self.OWN}"))

@@ -380,7 +380,7 @@ std::unique_ptr<RawPeer> refused_peer(Nodes& nodes) {
   return peer;
 }
 
-// Its peer could keep it for `linger`, whoever waits for the descriptor.
+// Otherwise its peer keeps the descriptor for `linger`, while another connection waits for one.
 TEST(SiwarpSetup, ConnectionThatIsOverGivesItsDescriptorToOneThatComes) {
   Nodes nodes;
   const auto refused = refused_peer(nodes);
