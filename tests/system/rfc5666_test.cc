@@ -2,9 +2,12 @@
 // Configuration Protocol.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "rpcrdma/function_service.h"
@@ -434,6 +437,44 @@ TEST(Rfc5666Connect, FailsWhenTheServerCannotBeConfigured) {
     options.reconnect.enabled = reconnects;
     EXPECT_FALSE(Client::connect(server.url(), options));
   }
+}
+
+// The server has heard nothing of the client since the Call came.
+TEST(Rfc5666Held, ReplyHasAllOfThePeersTimeHoweverLongTheServiceTook) {
+  constexpr std::chrono::seconds kPeerTimeout{1};
+  ServerOptions server = server_options();
+  server.peer_timeout = kPeerTimeout;
+  RpcPair pair(make_sim(1), reading_client(), server);
+  constexpr std::uint32_t kSize = 9000;
+  const auto data = pattern(kSize, 1);
+  std::vector<std::byte> place(kSize);
+  auto call = pair.prepare(TestService::kHold);
+  ASSERT_TRUE(call);
+  call->place_result(place);
+  std::optional<bool> is_whole;
+  ASSERT_TRUE(pair.client->start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    EXPECT_TRUE(reply) << reply.error().message();
+    is_whole = reply && are_equal(reply->results().bulk(kSize, "data"), data) && !reply->finish();
+  }));
+  ASSERT_TRUE(pair.run_until([&] { return pair.service.held.size() == 1; }));
+  {
+    Client other = RpcPair::connect_another(pair);
+    bool is_later = false;
+    auto clock = other.prepare({TestService::kProgram, TestService::kVersion, TestService::kHold});
+    ASSERT_TRUE(clock);
+    clock->time_out_after(kPeerTimeout + std::chrono::milliseconds(50));
+    ASSERT_TRUE(other.start(std::move(*clock), [&](Expected<Reply, Error>) { is_later = true; }));
+    ASSERT_TRUE(pair.run_until([&] {
+      other.progress();
+      return is_later;
+    }));
+  }
+  pair.service.held[0]->results().bulk(data);
+  std::exchange(pair.service.held[0], pair.service.held.back())->succeed();
+  pair.service.held.pop_back();
+  EXPECT_TRUE(pair.run_until([&] { return is_whole.has_value(); }));
+  EXPECT_EQ(is_whole, true);
+  EXPECT_EQ(pair.server->counters().read_replies, 1U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, Rfc5666,

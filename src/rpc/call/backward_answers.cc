@@ -29,9 +29,9 @@ std::unique_ptr<Session> BackwardAnswers::make_session(transport::Connection& co
       calls);
 }
 
-void BackwardAnswers::take(std::vector<Link>& retired) {
+void BackwardAnswers::take(std::vector<Link>& retired, Instant now) {
   answers_.take_all([&](IncomingCall& call) {
-    call.serving().handle_delivered(call);
+    call.serving().handle_delivered(call, now);
     for (Link& link : retired) {
       if (link.session.get() != &call.serving().carrier()) continue;
       // On a lost connection nothing goes out any more: the call only ends.

@@ -30,7 +30,7 @@ class BackwardAnswers final : public Mailbox {
   }
   std::unique_ptr<Session> make_session(transport::Connection& connection, std::size_t calls);
   // Takes what other threads have answered.
-  void take(std::vector<Link>& retired);
+  void take(std::vector<Link>& retired, Instant now);
 
   // While it lives, answers on this thread to Calls that came over the link need no mailbox.
   class InTurn {

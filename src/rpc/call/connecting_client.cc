@@ -159,7 +159,7 @@ void ConnectingClient::pump() noexcept {
   if (is_idle) return;
   const rpc::BackwardAnswers::InTurn turn(answers_, link_);
   flow_.round().begin(provider_.now());
-  if (answers_.enabled()) answers_.take(retired_);
+  if (answers_.enabled()) answers_.take(retired_, flow_.now());
   flow_.take_steps();
   pump_connection();
   if (changes_.take(connected())) pump_connection();
@@ -181,6 +181,7 @@ void ConnectingClient::pump_connection() {
   for (bool again = true; again;) {
     const Instant now = provider_.now();
     flow_.round().begin(now);
+    if (link_.session != nullptr) link_.session->handle_time(now);
     if (connection_->pump(now) == transport::Connection::Moved::kPart) provider_.wake();
     const bool is_first = first_call_.is_due();
     if (is_first) first_call_.send();

@@ -54,6 +54,9 @@ class ReplyCarrier {
   // Serves a call that Serving::admit() left for a step of authentication, which has accepted it
   // since.
   virtual void handle_admitted(IncomingCall& call) = 0;
+  // Sets the time of what is sent from now on: a call may be answered long after the last turn, and
+  // its peer gets all of its time from here.
+  virtual void handle_time(Instant now) noexcept = 0;
   // Asks for a turn: there is something to do that no peer has caused.
   virtual void want_turn() noexcept = 0;
 

@@ -184,7 +184,7 @@ void ServerImpl::progress() {
     places_.make_up_for_lack(peers_, tcp_, now);
   notice_failure();
   share_receives();
-  answers_.take_all([](rpc::IncomingCall& call) { call.serving().handle_delivered(call); });
+  answers_.take_all([now](rpc::IncomingCall& call) { call.serving().handle_delivered(call, now); });
   serve_sessions(now);
   if (stop_requested_.load(std::memory_order_acquire)) {
     drain(now);

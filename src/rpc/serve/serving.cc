@@ -117,7 +117,8 @@ void Serving::end_connection(IncomingCall& call) {
 
 // --- Calls that wait ---------------------------------------------------------------------------
 
-void Serving::handle_delivered(IncomingCall& call) {
+void Serving::handle_delivered(IncomingCall& call, Instant now) {
+  carrier_.handle_time(now);
   if (call.waits_for_step()) [[unlikely]] {
     go_on(call);
   } else {

@@ -67,7 +67,7 @@ class Serving {
   void handle_answered(IncomingCall& call);
   void handle_step_ended(IncomingCall& call) { mailbox_.deliver(call); }
   // Takes what came through the mailbox.
-  void handle_delivered(IncomingCall& call);
+  void handle_delivered(IncomingCall& call, Instant now);
   // The same while the server ends: nothing is answered any more.
   void drop_step(IncomingCall& call) noexcept;
 

@@ -47,8 +47,8 @@ class MailboxForTest final : public Mailbox {
   }
   void set_disconnected(BackwardCaller& /*caller*/, bool /*disconnected*/) override {}
 
-  void take() {
-    queue_.take_all([](IncomingCall& call) { call.serving().handle_delivered(call); });
+  void take(Instant now = {}) {
+    queue_.take_all([now](IncomingCall& call) { call.serving().handle_delivered(call, now); });
   }
   void drop_steps() {
     queue_.take_all([](IncomingCall& call) { call.serving().drop_step(call); });
@@ -152,6 +152,7 @@ class CarrierForTest final : public ReplyCarrier {
     given_up.push_back(why);
     static_cast<CallForTest&>(call).end();
   }
+  void handle_time(Instant /*now*/) noexcept override {}
   void handle_admitted(IncomingCall& of) override {
     auto& call = static_cast<CallForTest&>(of);
     ++admitted;

@@ -139,6 +139,11 @@ bool Session::names(const Context& context, Bytes stream, Xid expected) noexcept
          (!context.is_admitted() || context.is_still(stream));
 }
 
+void Session::handle_time(Instant now) noexcept {
+  now_ = now;
+  connection_->engine().handle_time(now);
+}
+
 // Handles the event again that waited for a step of authentication.
 void Session::handle_admitted(IncomingCall& call) {
   handle(*std::exchange(static_cast<Context&>(call).again_, std::nullopt));

@@ -91,6 +91,8 @@ class Session final : public ReplyCarrier {
   // For owners that drive the connection themselves: tries again for calls that wait for memory,
   // as long as they are the first that do. Returns whether any went on.
   bool retry_waiting() { return chunk_memory_.retry(); }
+  // Called with the time of their round, for such owners as well.
+  void handle_time(Instant now) noexcept override;
   // Handles an event of a Call that is answered here; for such owners as well.
   void handle(const engine::Event& event);
   void disconnect() noexcept { connection_->disconnect(); }
@@ -165,7 +167,7 @@ class Session final : public ReplyCarrier {
   };
   Newest<Named> named_{engine::RecentWrites::kMax};
   std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
-  Instant now_{};           // of the round in progress
+  Instant now_{};           // of the newest round
 };
 
 }  // namespace rpcrdma::rpc

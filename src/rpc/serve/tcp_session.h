@@ -147,6 +147,7 @@ class TcpSession final : public ReplyCarrier {
   void send_plain(IncomingCall& call, const oncrpc::ReplyHeader& header) override;
   void give_up(IncomingCall& call, NoReply why) override;
   void handle_admitted(IncomingCall& call) override;
+  void handle_time(Instant /*now*/) noexcept override {}  // its socket's clocks read the time
   void want_turn() noexcept override {
     if (listener_ != nullptr) listener_->handle_news();
   }
