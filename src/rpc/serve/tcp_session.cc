@@ -52,6 +52,7 @@ TcpSession::TcpSession(std::unique_ptr<RecordMemory::Share> memory,
       options_(options),
       answered_(options.calls_max),
       last_call_(now),
+      last_move_(now),
       busy_until_(now) {
   if (tap_.is_on()) tap_.begin(connection_->peer_address());
 }
@@ -78,6 +79,8 @@ bool TcpSession::progress(Instant now) noexcept {
   if (ended()) serving_.retry_duplicates();  // gives them up
   if (stepping_up_) release_socket();
   if (calls_ended_ + in_service_ != calls_before) last_call_ = now;
+  // A service may have answered between two turns.
+  if (moves() != std::exchange(moves_seen_, moves())) last_move_ = now;
   if (!was_idle || !is_idle() || last_call_ == now) busy_until_ = now;
   // A record for which there is no memory is not the peer's to complete.
   const bool awaits_rest = in_service_ == 0 && !draining_ && !stepping_up_ &&

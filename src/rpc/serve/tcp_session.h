@@ -91,7 +91,7 @@ class TcpSession final : public ReplyCarrier {
   bool may_make_room(Instant now) const noexcept {
     constexpr std::chrono::seconds kLeft{1};
     const bool is_executing = in_service_ > answered_.size();
-    const bool is_left = connection_->bytes_unsent() > 0 && now - last_call_ >= kLeft;
+    const bool is_left = connection_->bytes_unsent() > 0 && now - last_move_ >= kLeft;
     return !is_executing && (!serving_.has_served() || is_left);
   }
   // Returns whether the peer has left a record incomplete (rest_of_record.h). It repeats the Call,
@@ -132,6 +132,10 @@ class TcpSession final : public ReplyCarrier {
 
   bool takes_calls() const noexcept;
   bool is_idle() const noexcept { return in_service_ == 0 && connection_->is_between_records(); }
+  // Returns a number that changes when a Call begins, is answered, or its reply has gone.
+  std::uint64_t moves() const noexcept {
+    return calls_ended_ + in_service_ + answered_.size() + 2 * settled_;
+  }
   bool may_step_up() const noexcept;
   void receive();
   bool pass(std::span<const Bytes> runs);
@@ -166,6 +170,7 @@ class TcpSession final : public ReplyCarrier {
   std::uint64_t settled_ = 0;     // replies that have gone
   std::uint32_t in_service_ = 0;  // calls that are not free
   std::uint64_t calls_ended_ = 0;
+  std::uint64_t moves_seen_ = 0;
   std::uint64_t dropped_ = 0;  // messages that are no Calls
   bool draining_ = false;
   bool stepping_up_ = false;  // the answer that says so is on its way; nothing more is read
@@ -175,6 +180,7 @@ class TcpSession final : public ReplyCarrier {
   bool is_at_rest_ = true;  // nothing was under way when the last turn before its end was over
   std::optional<posix::Fd> socket_;  // released, for take_socket()
   Instant last_call_;
+  Instant last_move_;   // see moves()
   Instant busy_until_;  // when something was seen to be under way last
   RestOfRecord rest_;
 };
