@@ -44,15 +44,16 @@ void SecurityWorld::Steps::submit(Work work) {
       !security_.random_.one_in(security_.plan_.later_one_in)) {
     return work();
   }
-  works.push_back(std::move(work));
+  works.push_back({std::move(work), security_.world_.now()});
 }
 
 // In any order: they run on several threads.
-void SecurityWorld::run_step() {
+std::chrono::nanoseconds SecurityWorld::run_step() {
   const auto which = static_cast<std::ptrdiff_t>(random_.below(steps_.works.size()));
-  gss::Executor::Work work = std::move(steps_.works[static_cast<std::size_t>(which)]);
+  Steps::Step step = std::move(steps_.works[static_cast<std::size_t>(which)]);
   steps_.works.erase(steps_.works.begin() + which);
-  work();
+  step.work();
+  return world_.now() - step.since;
 }
 
 void SecurityWorld::act() {

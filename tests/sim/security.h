@@ -37,7 +37,8 @@ class SecurityWorld {
 
   // Steps that are to end later.
   bool has_steps() const noexcept { return !steps_.works.empty(); }
-  void run_step();
+  // Returns how long it has waited for others to pass it by.
+  std::chrono::nanoseconds run_step();
   void run_all_steps() {
     while (has_steps()) run_step();
   }
@@ -54,8 +55,12 @@ class SecurityWorld {
   class Steps final : public gss::Executor {
    public:
     explicit Steps(SecurityWorld& security) : security_(security) {}
+    struct Step {
+      Work work;
+      Instant since;
+    };
     void submit(Work work) override;
-    std::deque<Work> works;
+    std::deque<Step> works;
 
    private:
     SecurityWorld& security_;

@@ -123,7 +123,12 @@ Simulation::Moved Simulation::move() {
     if (const Moved moved = move_without_steps(); moved == Moved::kYes) return moved;
   }
   count_step();
-  security_.run_step();
+  // The Call that opens a connection has little time left then, and nothing but its reply keeps the
+  // connection.
+  const auto most_of_the_setup = ProviderOptions().setup_timeout_client - std::chrono::seconds(1);
+  if (security_.run_step() >= most_of_the_setup) {
+    for (const auto& client : clients_) client->gave_up = true;
+  }
   check();
   return Moved::kYes;
 }
