@@ -55,8 +55,8 @@ class ReplyCarrier {
   // since.
   virtual void handle_admitted(IncomingCall& call) = 0;
   // Sets the time of what is sent from now on: a call may be answered long after the last turn, and
-  // its peer gets all of its time from here.
-  virtual void handle_time(Instant now) noexcept = 0;
+  // its peer gets all of its time from here. Only for carriers that do not read a clock themselves.
+  virtual void handle_time(Instant /*now*/) noexcept {}
   // Asks for a turn: there is something to do that no peer has caused.
   virtual void want_turn() noexcept = 0;
 

@@ -152,7 +152,6 @@ class CarrierForTest final : public ReplyCarrier {
     given_up.push_back(why);
     static_cast<CallForTest&>(call).end();
   }
-  void handle_time(Instant /*now*/) noexcept override {}
   void handle_admitted(IncomingCall& of) override {
     auto& call = static_cast<CallForTest&>(of);
     ++admitted;

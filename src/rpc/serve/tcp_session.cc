@@ -51,8 +51,7 @@ TcpSession::TcpSession(std::unique_ptr<RecordMemory::Share> memory,
       takes_step_ups_(surroundings.takes_step_ups),
       options_(options),
       answered_(options.calls_max),
-      last_call_(now),
-      last_move_(now),
+      moves_(now),
       busy_until_(now) {
   if (tap_.is_on()) tap_.begin(connection_->peer_address());
 }
@@ -68,7 +67,6 @@ TcpSession::~TcpSession() {
 
 bool TcpSession::progress(Instant now) noexcept {
   const bool was_idle = is_idle();
-  const std::uint64_t calls_before = calls_ended_ + in_service_;
   const std::uint64_t bytes_before = connection_->bytes_received();
   settle();
   serving_.retry_duplicates();
@@ -78,15 +76,14 @@ bool TcpSession::progress(Instant now) noexcept {
   settle();
   if (ended()) serving_.retry_duplicates();  // gives them up
   if (stepping_up_) release_socket();
-  if (calls_ended_ + in_service_ != calls_before) last_call_ = now;
-  // A service may have answered between two turns.
-  if (moves() != std::exchange(moves_seen_, moves())) last_move_ = now;
-  if (!was_idle || !is_idle() || last_call_ == now) busy_until_ = now;
+  moves_.note(now, calls_ended_ + in_service_, settled_ + answered_.size(), settled_);
+  const bool has_come = moves_.last_call() == now;
+  if (!was_idle || !is_idle() || has_come) busy_until_ = now;
   // A record for which there is no memory is not the peer's to complete.
   const bool awaits_rest = in_service_ == 0 && !draining_ && !stepping_up_ &&
                            !connection_->closing() && !connection_->is_between_records() &&
                            !connection_->starved();
-  rest_.note(now, awaits_rest, last_call_ == now, connection_->bytes_received());
+  rest_.note(now, awaits_rest, has_come, connection_->bytes_received());
   // The connection may have ended before this turn, when its socket had news.
   if (!ended()) {
     is_at_rest_ = is_idle();

@@ -18,6 +18,7 @@
 #include "base/ring.h"
 #include "oncrpc/registry.h"
 #include "rpc/serve/incoming_call.h"
+#include "rpc/serve/last_moves.h"
 #include "rpc/serve/record_memory.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpc/serve/rest_of_record.h"
@@ -91,7 +92,7 @@ class TcpSession final : public ReplyCarrier {
   bool may_make_room(Instant now) const noexcept {
     constexpr std::chrono::seconds kLeft{1};
     const bool is_executing = in_service_ > answered_.size();
-    const bool is_left = connection_->bytes_unsent() > 0 && now - last_move_ >= kLeft;
+    const bool is_left = connection_->bytes_unsent() > 0 && now - moves_.last_move() >= kLeft;
     return !is_executing && (!serving_.has_served() || is_left);
   }
   // Returns whether the peer has left a record incomplete (rest_of_record.h). It repeats the Call,
@@ -108,7 +109,7 @@ class TcpSession final : public ReplyCarrier {
 
   // Returns since when nothing is under way; nullopt if something is.
   std::optional<Instant> idle_since() const noexcept;
-  Instant last_call() const noexcept { return last_call_; }  // or when it came
+  Instant last_call() const noexcept { return moves_.last_call(); }  // or when it came
   // Leaves the line for memory unless progress() is going to ask for it again.
   void settle_waiting() {
     if (ended() || !takes_calls() || !connection_->starved()) memory_->stop_waiting();
@@ -132,10 +133,6 @@ class TcpSession final : public ReplyCarrier {
 
   bool takes_calls() const noexcept;
   bool is_idle() const noexcept { return in_service_ == 0 && connection_->is_between_records(); }
-  // Returns a number that changes when a Call begins, is answered, or its reply has gone.
-  std::uint64_t moves() const noexcept {
-    return calls_ended_ + in_service_ + answered_.size() + 2 * settled_;
-  }
   bool may_step_up() const noexcept;
   void receive();
   bool pass(std::span<const Bytes> runs);
@@ -151,7 +148,6 @@ class TcpSession final : public ReplyCarrier {
   void send_plain(IncomingCall& call, const oncrpc::ReplyHeader& header) override;
   void give_up(IncomingCall& call, NoReply why) override;
   void handle_admitted(IncomingCall& call) override;
-  void handle_time(Instant /*now*/) noexcept override {}  // its socket's clocks read the time
   void want_turn() noexcept override {
     if (listener_ != nullptr) listener_->handle_news();
   }
@@ -170,7 +166,6 @@ class TcpSession final : public ReplyCarrier {
   std::uint64_t settled_ = 0;     // replies that have gone
   std::uint32_t in_service_ = 0;  // calls that are not free
   std::uint64_t calls_ended_ = 0;
-  std::uint64_t moves_seen_ = 0;
   std::uint64_t dropped_ = 0;  // messages that are no Calls
   bool draining_ = false;
   bool stepping_up_ = false;  // the answer that says so is on its way; nothing more is read
@@ -179,8 +174,7 @@ class TcpSession final : public ReplyCarrier {
   bool stepped_up_ = false;
   bool is_at_rest_ = true;  // nothing was under way when the last turn before its end was over
   std::optional<posix::Fd> socket_;  // released, for take_socket()
-  Instant last_call_;
-  Instant last_move_;   // see moves()
+  LastMoves moves_;
   Instant busy_until_;  // when something was seen to be under way last
   RestOfRecord rest_;
 };

@@ -1,0 +1,35 @@
+// When the Calls of a connection moved last.
+#ifndef RPCRDMA_RPC_SERVE_LAST_MOVES_H_
+#define RPCRDMA_RPC_SERVE_LAST_MOVES_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "rpcrdma/types.h"
+
+namespace rpcrdma::rpc {
+
+// A Call moves when it comes, when it is answered, and when its reply has gone.
+class LastMoves {
+ public:
+  // `now`: when the connection came, which counts as a move.
+  explicit LastMoves(Instant now) noexcept : last_call_(now), last_move_(now) {}
+
+  // Takes how many have moved since the connection came. It may have been between two turns that a
+  // service answered.
+  void note(Instant now, std::uint64_t came, std::uint64_t answered, std::uint64_t gone) noexcept {
+    if (std::exchange(came_, came) != came) last_call_ = now;
+    const std::uint64_t moves = came + answered + gone;
+    if (std::exchange(moves_, moves) != moves) last_move_ = now;
+  }
+  Instant last_call() const noexcept { return last_call_; }
+  Instant last_move() const noexcept { return last_move_; }
+
+ private:
+  std::uint64_t came_ = 0, moves_ = 0;
+  Instant last_call_, last_move_;
+};
+
+}  // namespace rpcrdma::rpc
+
+#endif  // RPCRDMA_RPC_SERVE_LAST_MOVES_H_
