@@ -212,13 +212,17 @@ class RPCRDMA_EXPORT CoroutineService : public Service {
   virtual Task<AcceptStatus> serve(CallContext& context) = 0;
 
   void call(CallContext& context) final;
-  // Calls whose coroutine has not ended. Call on the thread that runs all of them.
-  std::uint64_t calls_in_service() const noexcept { return in_service_; }
+  // Returns the number of calls whose coroutine has not ended. From any thread.
+  std::uint64_t calls_in_service() const noexcept {
+    return std::atomic_ref(in_service_).load(std::memory_order_acquire);
+  }
 
  private:
   Task<void> answer(CallContext& context);
 
-  std::uint64_t in_service_ = 0;
+  // Accessed by std::atomic_ref only: shards, and threads that resume coroutines, change it. It is
+  // no std::atomic, which would change the recorded binary interface of 0.1.
+  alignas(std::atomic_ref<std::uint64_t>::required_alignment) mutable std::uint64_t in_service_ = 0;
 };
 
 // --- Definitions of the templates above ---------------------------------------------------------

@@ -23,6 +23,7 @@
 #include "rpc/serve/shard_inbox.h"
 #include "rpcrdma/backward.h"
 #include "rpcrdma/client.h"
+#include "rpcrdma/coroutine.h"
 #include "rpcrdma/server.h"
 #include "rpcrdma/statistics.h"
 #include "rpcrdma/take_over.h"
@@ -479,6 +480,41 @@ TEST(ShardsOfAServer, TellTheirFiguresToServicesOfOtherServers) {
   };
   (void)call(*of_asked, kWhere);
   EXPECT_EQ(call(*of_asks, kAskCalls), 1U);
+}
+
+// Answers each call by a coroutine that ends at once.
+class PromptService final : public CoroutineService {
+ public:
+  const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
+    static constexpr ProcedureTraits kAny{};
+    return &kAny;
+  }
+  Task<AcceptStatus> serve(CallContext& /*context*/) override { co_return AcceptStatus::kSuccess; }
+};
+
+TEST(ShardsOfAServer, CountTheCallsOfACoroutineServiceTogether) {
+  constexpr std::uint32_t kShards = 4, kCalls = 500;
+  ServerOptions options;
+  options.shards = kShards;
+  auto server = Server::listen("tcp://127.0.0.1:0", options);
+  ASSERT_TRUE(server) << server.error().message();
+  PromptService service;
+  ASSERT_TRUE(server->add(TestService::kProgram, TestService::kVersion, service));
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  std::thread thread([&] { server->run(); });
+  for (std::uint32_t i = 0; i < kShards; ++i) {
+    peers.push_back(RawPeer::connect(server->address(), [] { std::this_thread::yield(); }));
+  }
+  Message calls;
+  for (std::uint32_t i = 0; i < kCalls; ++i) calls = join({calls, record(raw_call(i + 1, kWhere))});
+  for (int round = 0; round < 20; ++round) {
+    for (const auto& peer : peers) EXPECT_TRUE(peer->send(calls));
+    const std::size_t size = kCalls * record(raw_reply(1)).size();
+    for (const auto& peer : peers) EXPECT_EQ(peer->receive(size).size(), size);
+  }
+  server->stop();
+  thread.join();
+  EXPECT_EQ(service.calls_in_service(), 0U);
 }
 
 // A shard that has ended takes nothing any more.

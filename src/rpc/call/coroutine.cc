@@ -52,7 +52,7 @@ CallAwaiter Client::call_async(Call call) noexcept {
 // --- CoroutineService --------------------------------------------------------------------------
 
 CoroutineService::~CoroutineService() {
-  RPCRDMA_ASSERT(in_service_ == 0,
+  RPCRDMA_ASSERT(calls_in_service() == 0,
                  "a CoroutineService is destroyed with calls in it; destroy the clients that its "
                  "coroutines await first");
 }
@@ -62,14 +62,14 @@ void CoroutineService::call(CallContext& context) {
 }
 
 Task<void> CoroutineService::answer(CallContext& context) {
-  ++in_service_;
+  std::atomic_ref(in_service_).fetch_add(1, std::memory_order_relaxed);
   AcceptStatus status = AcceptStatus::kSystemErr;
   try {
     status = co_await serve(context);
   } catch (...) {
     // The peer learns that the server failed; what failed is the service's own business.
   }
-  --in_service_;
+  std::atomic_ref(in_service_).fetch_sub(1, std::memory_order_release);
   if (status == AcceptStatus::kSuccess) {
     context.succeed();
   } else {
