@@ -37,10 +37,7 @@ void Connector::handle_failure(std::string cause) {
 }
 
 void Connector::maintain(bool is_up) {
-  if (flow_.is_closing()) {
-    next_attempt_.reset();
-    return flow_.waiting().fail(true);
-  }
+  if (flow_.is_closing()) return give_up();
   if (is_up && !was_up_) {
     was_up_ = true;
     up_since_ = flow_.now();
@@ -49,11 +46,18 @@ void Connector::maintain(bool is_up) {
     maker_.handle_up();
   }
   if (flow_.history().goes_on() && maker_.is_lost()) handle_loss();
+  // The loss may have ended a call, whose callback has closed the client.
+  if (flow_.is_closing()) return give_up();
   if (next_attempt_ && *next_attempt_ <= flow_.now()) try_next();
   if (flow_.calls().waiting() == 0) return;
   flow_.waiting().fail(false);
   flow_.waiting().send();
   maker_.pump_begun();
+}
+
+void Connector::give_up() {
+  next_attempt_.reset();
+  flow_.waiting().fail(true);
 }
 
 bool Connector::may_send(std::uint32_t calls_in_flight) noexcept {

@@ -87,6 +87,7 @@ class Connector {
   std::string_view address() const noexcept;  // of the server; for probes
   static constexpr std::uint32_t kLossesBeforeSuspicion = 2;
 
+  void give_up();  // once the client is closed
   void handle_loss();
   void blame_lonely_call(const Error& loss);
   void try_next();
