@@ -13,7 +13,9 @@
 namespace rpcrdma::rpc {
 
 // Each delay is twice the one before, up to a limit, and then shortened at random by up to half, so
-// that clients that lost a server together do not come back to it together.
+// that clients that lost a server together do not come back to it together. Without a delay, or
+// with no limit to grow to, only the first try comes at once: a server that refuses at once would
+// else be asked as fast as this side can.
 class Backoff {
  public:
   Backoff(const ReconnectOptions& options, std::uint64_t seed) noexcept
@@ -24,8 +26,10 @@ class Backoff {
   void reset() noexcept { tries_ = 0; }
   std::chrono::nanoseconds next() noexcept {
     const unsigned doublings = std::min(tries_++, 20U);
+    const std::chrono::nanoseconds least = doublings == 0 ? std::chrono::nanoseconds(0) : kLeast;
+    const std::chrono::nanoseconds first = std::max(first_, least), max = std::max(max_, least);
     const std::chrono::nanoseconds full =
-        first_ > max_ / (1U << doublings) ? max_ : first_ * (1U << doublings);
+        first > max / (1U << doublings) ? max : first * (1U << doublings);
     // xorshift. Unpredictability is not required.
     random_ ^= random_ << 13U;
     random_ ^= random_ >> 7U;
@@ -35,6 +39,8 @@ class Backoff {
   }
 
  private:
+  static constexpr std::chrono::nanoseconds kLeast = std::chrono::milliseconds(1);
+
   const std::chrono::nanoseconds first_, max_;
   std::uint64_t random_;
   unsigned tries_ = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -66,8 +67,29 @@ TEST(BackoffTest, TimesThatAreTooLongOrNegativeDoNotOverflow) {
       for (int i = 0; i < 25; ++i) {
         const auto delay = backoff.next();
         EXPECT_GE(delay, milliseconds(0));
-        EXPECT_LE(delay, limited(max));
+        EXPECT_LE(delay, std::max(limited(max), milliseconds(1)));
       }
+    }
+  }
+}
+
+// A server that refuses at once would be asked as fast as this side can.
+TEST(BackoffTest, WaitsBehindTheFirstTryThoughTheProgramWantsNoDelay) {
+  for (const milliseconds max : {milliseconds(0), milliseconds(1), milliseconds(5'000)}) {
+    ReconnectOptions options;
+    options.first_delay = milliseconds(0);
+    options.delay_max = max;
+    Backoff backoff(options, 1);
+    std::chrono::nanoseconds last{0};
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_EQ(backoff.next(), milliseconds(0));
+      for (int i = 0; i < 20; ++i) {
+        last = backoff.next();
+        EXPECT_GE(last, std::chrono::microseconds(500)) << i;
+      }
+      EXPECT_LE(last, std::max(max, milliseconds(1)));
+      EXPECT_GE(last, std::max(max, milliseconds(1)) / 2.0) << "it grows up to the limit";
+      backoff.reset();
     }
   }
 }
@@ -222,6 +244,24 @@ TEST_F(ConnectorTest, NothingIsLeftToWaitForAfterClose) {
   client.close();
   client.progress();
   EXPECT_EQ(client.connector.next_attempt(), std::nullopt);
+}
+
+TEST_F(ConnectorTest, ConnectsNoMoreWhenTheCallThatALossEndsClosesTheClient) {
+  ClientOptions eager = options();
+  eager.reconnect.first_delay = milliseconds(0);
+  eager.reconnect.losses_max = 1;
+  ClientForTest other{eager};
+  auto call = other.flow().prepared().prepare({100, 1, 1}, 8);
+  ASSERT_TRUE(call) << call.error().message();
+  std::optional<Errc> end;
+  ASSERT_TRUE(other.start(std::move(*call), [&](Expected<Reply, Error> reply) {
+    if (!reply) end = reply.error().code;
+    other.close();
+  }));
+  other.round([&] { other.carrier.cut(); });
+  EXPECT_EQ(end, Errc::kConnectionLost);
+  EXPECT_EQ(other.attempts, std::vector<std::string>{"first"});
+  EXPECT_EQ(other.connector.next_attempt(), std::nullopt);
 }
 
 TEST_F(ConnectorTest, AfterTwoLossesWithoutAReplyCallsGoOneAtATime) {
