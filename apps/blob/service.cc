@@ -21,7 +21,6 @@ using rpcrdma::AcceptStatus;
 constexpr std::size_t kListSize = BLOB_LIST_SIZE_MAX - 8 * (BLOB_NAME_MAX + Store::kEntrySize);
 constexpr std::chrono::milliseconds kExpiryPauseMin{10};
 constexpr std::chrono::milliseconds kExpiryPauseMax{60'000};
-constexpr std::chrono::seconds kPeriodOfChores{1};
 
 files::Workers::Settings settings_of(const BlobThreads& limits, std::chrono::seconds patience,
                                      std::size_t threads, std::size_t threads_of_host) {
@@ -110,7 +109,7 @@ BlobService::BlobService(Store& store, const BlobThreads& threads)
       chores_(files::Workers::Settings{}) {
   expiry_.every(std::clamp(store.options().upload_idle_max / 10, kExpiryPauseMin, kExpiryPauseMax),
                 [this] { store_.expire(); });
-  chores_.every(kPeriodOfChores, [this] {
+  chores_.every(threads.chores_period, [this] {
     short_calls_.turn_late_away();
     lists_.turn_late_away();
   });

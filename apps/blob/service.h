@@ -25,6 +25,7 @@ struct BlobThreads {
   std::chrono::seconds patience{10};
   // The same of LISTs. One that reads a large directory of a slow disk takes a minute and more.
   std::chrono::seconds patience_with_lists{300};
+  std::chrono::milliseconds chores_period{1000};  // between two looks for such calls
   files::Workers::Clock::time_point (*now)() noexcept = &files::Workers::Clock::now;
 };
 

@@ -132,6 +132,7 @@ class Caller {
 class HangingBlob : public testing::Test {
  protected:
   explicit HangingBlob(std::chrono::seconds patience = std::chrono::hours(1),
+                       std::chrono::milliseconds period = BlobThreads().chores_period,
                        Clock::time_point (*now)() noexcept = &Clock::now) {
     std::string pattern = testing::TempDir() + "rpcrdma-hanging-blob.XXXXXX";
     directory_ = ::mkdtemp(pattern.data());
@@ -150,6 +151,7 @@ class HangingBlob : public testing::Test {
                                           .long_calls = 1,
                                           .patience = patience,
                                           .patience_with_lists = patience,
+                                          .chores_period = period,
                                           .now = now});
     rpcrdma::ServerOptions server_options;
     server_options.provider.name = "siwarp";
@@ -417,11 +419,23 @@ std::atomic<int> looks;  // at it
 class SlowBlob : public HangingBlob {
  protected:
   SlowBlob()
-      : HangingBlob(std::chrono::seconds(10), []() noexcept {
+      : HangingBlob(std::chrono::seconds(10), std::chrono::milliseconds(1), []() noexcept {
           ++looks;
           return virtual_now.load();
         }) {}
+  // Waits until the service has looked for late calls.
+  static bool has_looked(Caller& caller) {
+    return caller.await([before = looks.load()] { return looks >= before + 3; });
+  }
   static void pass(std::chrono::seconds time) { virtual_now = virtual_now.load() + time; }
+  // Lets seconds pass, in each of which the service looks.
+  static bool pass_with_looks(Caller& caller, int count) {
+    for (int i = 0; i < count; ++i) {
+      pass(std::chrono::seconds(1));
+      if (!has_looked(caller)) return false;
+    }
+    return true;
+  }
 };
 
 TEST_F(SlowBlob, FailsNoCallWhileOthersOfItsHostGoOn) {
@@ -435,18 +449,31 @@ TEST_F(SlowBlob, FailsNoCallWhileOthersOfItsHostGoOn) {
   }
   EXPECT_TRUE(caller.stub().BLOB_STAT_start("other", caller.note()));
   caller.expect_taken();
-  pass(std::chrono::seconds(6));
+  ASSERT_TRUE(pass_with_looks(caller, 6));
   hang(upload);
   DiskForTest::hanging.notify_all();
   ASSERT_TRUE(caller.await([&] { return caller.statuses().size() == 2; })) << "reading goes on";
   ASSERT_TRUE(are_waiting(caller, 2)) << "it comes to the data, and not yet to the last call";
-  pass(std::chrono::seconds(6));
-  const int before = looks;
-  ASSERT_TRUE(caller.await([&] { return looks >= before + 3; })) << "it looks for late calls";
+  ASSERT_TRUE(pass_with_looks(caller, 6));
   EXPECT_EQ(caller.statuses(), ok(2));
   DiskForTest::release();
   EXPECT_TRUE(caller.await_all());
   EXPECT_EQ(caller.statuses(), ok(5));
+}
+
+TEST_F(SlowBlob, FailsNoCallBecauseItsOwnProcessWasStopped) {
+  Caller& caller = from(kHost);
+  hang();
+  for (int i = 0; i < 3; ++i) caller.get("hangs");
+  ASSERT_TRUE(are_waiting(caller, 2));
+  caller.expect_taken();
+  ASSERT_TRUE(has_looked(caller));
+  pass(std::chrono::seconds(11));
+  ASSERT_TRUE(has_looked(caller));
+  EXPECT_EQ(caller.statuses(), ok(0));
+  DiskForTest::release();
+  EXPECT_TRUE(caller.await_all());
+  EXPECT_EQ(caller.statuses(), ok(3));
 }
 
 TEST_F(HangingForAWhile, TurnsListsAway) {

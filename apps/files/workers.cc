@@ -1,9 +1,16 @@
 #include "files/workers.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
 namespace files {
+namespace {
+
+// Two periods of a pool that is looked at once a second: a look that is a little late is no stop.
+constexpr std::chrono::seconds kLooksWithin{2};
+
+}  // namespace
 
 Workers::Workers(const Settings& settings) : settings_(settings) {
   threads_.reserve(settings.threads);
@@ -31,6 +38,15 @@ void Workers::start_for(std::size_t jobs) {
   }
 }
 
+// Behind a stop of the process, whatever runs first would take its own absence for a disk that
+// hangs, and turn away jobs that the disk would do at once.
+Workers::Clock::time_point Workers::own_time() noexcept {
+  const Clock::time_point time = settings_.now();
+  if (is_looked_at_) stopped_ = std::max(stopped_, time - last_seen_ - kLooksWithin);
+  last_seen_ = time - stopped_;
+  return last_seen_;
+}
+
 bool Workers::hangs_for(std::uint64_t host, Clock::time_point now) const noexcept {
   // A host of which nothing runs waits for others, and its turn comes while these go on.
   const auto of_host =
@@ -39,7 +55,7 @@ bool Workers::hangs_for(std::uint64_t host, Clock::time_point now) const noexcep
 }
 
 std::unique_ptr<Job> Workers::add(std::unique_ptr<Job> job, std::uint64_t host) {
-  const Clock::time_point now = settings_.now();
+  const Clock::time_point now = own_time();
   if (stopping_ || hangs_for(host, now)) return job;
   std::unique_ptr<Job> refused;
   if (queue_.size() >= settings_.queue_max) {
@@ -73,7 +89,8 @@ void Workers::turn_late_away() {
   std::vector<std::unique_ptr<Job>> late;
   {
     const std::lock_guard lock(mutex_);
-    const Clock::time_point now = settings_.now();
+    const Clock::time_point now = own_time();
+    is_looked_at_ = true;
     const bool is_for_all = !settings_.waits_for_slow || hangs_for_all(now);
     late = queue_.take_late(now - settings_.patience,
                             is_for_all ? JobQueue::From::kAll : JobQueue::From::kThoseThatHang);
@@ -124,7 +141,7 @@ void Workers::run() {
   for (;;) {
     wait_for_work(lock);
     if (queue_.ready() == 0) break;
-    last_step_ = settings_.now();
+    last_step_ = own_time();
     JobQueue::Taken taken = queue_.take(last_step_);
     ++busy_;
     lock.unlock();
@@ -132,7 +149,7 @@ void Workers::run() {
     taken.job.reset();
     lock.lock();
     --busy_;
-    last_step_ = settings_.now();
+    last_step_ = own_time();
     queue_.end(taken.host, last_step_);
   }
   if (--running_ == 0) ended_.notify_all();

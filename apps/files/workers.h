@@ -24,7 +24,8 @@ inline constexpr std::size_t kHostsAtATime = 4;
 // It hangs for a host that has all of its threads, or while all are busy, when none of these jobs
 // has begun or ended for as long as the patience lasts: the storage behind it does not answer. Jobs
 // that wait for it keep memory that others need, so that they are turned away, and clients
-// ask again.
+// ask again. Time in which this process itself was stopped proves nothing about the storage, and
+// does not count.
 class Workers {
  public:
   using Clock = JobQueue::Clock;
@@ -53,7 +54,8 @@ class Workers {
   // take turns, and while the queue is full the one that has most of it makes room.
   void submit(std::unique_ptr<Job> job, std::uint64_t host = 0);
   // Turns away what has waited for longer than the patience; with `waits_for_slow`, only where the
-  // pool hangs as well. Call once a second or so, on a thread that is not the pool's.
+  // pool hangs as well. Call once a second or so, on a thread that is not the pool's: from the
+  // first call on, the pool takes a longer silence for a stop of its process.
   void turn_late_away();
   // Calls `tick` once in a period, on one of the threads, until the pool stops; later where all of
   // them are busy. It keeps its thread from jobs, so that it waits for no disk, and submits what
@@ -68,6 +70,8 @@ class Workers {
   // keeps the time, so that a tick wakes no more than that.
   void wait_for_work(std::unique_lock<std::mutex>& lock);
   bool may_tick() const noexcept { return tick_ != nullptr && !is_ticking_ && !stopping_; }
+  // Returns the clock's time without that of stops. The queue and last_step_ go by it.
+  Clock::time_point own_time() noexcept;
   // Starts a thread if one of so many jobs would wait for it, and there may be more.
   void start_for(std::size_t jobs);
   // Returns whether a job of the host would wait, and for jobs that do not go on.
@@ -90,6 +94,9 @@ class Workers {
   std::size_t busy_ = 0;           // of them, with a job
   std::size_t waiting_ = 0;        // of them, for wake_
   Clock::time_point last_step_{};  // a job began or ended
+  Clock::time_point last_seen_{};  // the last own_time()
+  Clock::duration stopped_{};      // by which own_time() is behind the clock
+  bool is_looked_at_ = false;      // by turn_late_away()
   bool has_timekeeper_ = false;
   bool is_ticking_ = false;
   std::function<void()> tick_;

@@ -127,6 +127,14 @@ void pass(std::chrono::milliseconds time) {
   virtual_now = virtual_now.load() + time;
 }
 
+// Seconds pass, and the pool is looked at in each.
+void pass_with_looks(Workers& workers, int count) {
+  for (int i = 0; i < count; ++i) {
+    pass(std::chrono::seconds(1));
+    workers.turn_late_away();
+  }
+}
+
 Workers::Settings in_virtual_time(std::size_t queue_max, std::size_t threads_max) {
   Workers::Settings settings = threads(1);
   settings.threads = threads_max;
@@ -152,6 +160,7 @@ class HangingPool : public ::testing::Test {
   void add(char name, std::uint64_t host = 1) {
     workers_.submit(std::make_unique<Noted>(notes_, name), host);
   }
+  void pass_with_looks(int count) { files::pass_with_looks(workers_, count); }
   // The job ends after all. Returns how the others ended, a letter each, behind "-" if they were
   // turned away.
   std::string end() {
@@ -186,6 +195,32 @@ TEST_F(HangingPool, TakesNothingAnyMore) {
   add('b');
   EXPECT_EQ(notes_, "-b") << "its only thread has been busy for longer than ten seconds";
   EXPECT_EQ(end(), "-ba");
+}
+
+// Nobody looks meanwhile, and the first look behind it is overdue.
+TEST_F(HangingPool, CountsNoTimeInWhichItsProcessWasStopped) {
+  workers_.turn_late_away();
+  add('a');
+  pass(std::chrono::seconds(11));
+  add('b');
+  workers_.turn_late_away();
+  EXPECT_EQ(notes_, "") << "two seconds of them count at most";
+  pass_with_looks(8);
+  EXPECT_EQ(notes_, "");
+  pass_with_looks(1);
+  EXPECT_EQ(notes_, "-a");
+  EXPECT_EQ(end(), "-ab");
+}
+
+// The thread that looks may itself wait, for example for the log.
+TEST_F(HangingPool, TakesNothingAnyMoreThoughNobodyLooksWhileJobsCome) {
+  workers_.turn_late_away();
+  for (const char name : {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k'}) {
+    pass(std::chrono::seconds(1));
+    add(name);
+  }
+  EXPECT_EQ(notes_, "-k");
+  EXPECT_EQ(end(), "-kabcdefghij");
 }
 
 // Two jobs run one behind the other on the only thread, each until the test lets it end.
@@ -235,12 +270,21 @@ TEST_F(SlowPool, TurnsAwayWhatIsLateOnlyWhileNothingGoesOn) {
   workers_.turn_late_away();
   add('b', kSlow);
   EXPECT_EQ(notes_, "") << "a job of the host began six seconds ago";
-  pass(std::chrono::seconds(5));
-  workers_.turn_late_away();
+  pass_with_looks(workers_, 5);
   EXPECT_EQ(notes_, "-a");
   add('c', kSlow);
   EXPECT_EQ(notes_, "-a-c");
   EXPECT_EQ(end(), "-a-cb");
+}
+
+TEST_F(SlowPool, TurnsNothingAwayBehindAStopOfItsProcess) {
+  workers_.turn_late_away();
+  add('a', kSlow);
+  pass(std::chrono::seconds(11));
+  workers_.turn_late_away();
+  add('b', kSlow);
+  EXPECT_EQ(notes_, "");
+  EXPECT_EQ(end(), "ab");
 }
 
 class SlowPoolOfTwoHosts : public SlowPool {
