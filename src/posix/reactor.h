@@ -67,7 +67,8 @@ class Reactor {
   static Instant now() noexcept;
   // Calls the handlers of what is ready, and then of deadlines that have come.
   void dispatch();
-  void dispatch_deadlines();
+  // Returns whether a deadline has come that dispatch() has not handled yet.
+  bool is_deadline_over() const noexcept;
   // Waits until something is ready; dispatch() then begins with that.
   void block();
   // Returns whether something is ready, without waiting.
@@ -91,7 +92,7 @@ class Reactor {
   void forget(Watched& watched);
   std::size_t fetch(int timeout);
   void handle_ready();
-  bool is_deadline_over() const noexcept;
+  void dispatch_deadlines();
 
   Fd epoll_, timer_, event_;
   BornHere owner_;

@@ -22,11 +22,11 @@ class Waiting {
       : reactor_(reactor), yielding_(yielding), spin_(spin) {}
 
   // Calls the handlers of what is ready and of deadlines that have come. Right after news that it
-  // found itself only those of deadlines, but not for ever.
+  // found itself it does nothing, but not for ever, and not when a deadline has come: what is here
+  // has come in time.
   void dispatch() {
-    if (found_ && !reactor_.is_woken() && ++rounds_without_epoll_ < rounds_max_) {
-      reactor_.dispatch_deadlines();
-    } else {
+    const bool may_skip = found_ && !reactor_.is_woken() && ++rounds_without_epoll_ < rounds_max_;
+    if (!may_skip || reactor_.is_deadline_over()) {
       rounds_without_epoll_ = 0;
       reactor_.dispatch();
     }

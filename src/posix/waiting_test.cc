@@ -27,9 +27,10 @@ bool look(Connection& connection) {
 struct Ready final : Watched {
   Ready() : descriptor(::eventfd(1, EFD_CLOEXEC)) {}
   void handle_ready(std::uint32_t /*events*/) override { ++told; }
-  void handle_deadline() override {}
+  void handle_deadline() override { told_before_deadline = told; }
   Fd descriptor;
   int told = 0;
+  int told_before_deadline = -1;
 };
 
 class WaitingTest : public ::testing::Test {
@@ -102,6 +103,15 @@ TEST_F(WaitingTest, AsksTheReactorAllTheSameAfterSomeRounds) {
   wait({&busy});
   waiting_.dispatch();
   EXPECT_EQ(ready_.told, 1);
+}
+
+// This side was away while both came.
+TEST_F(WaitingTest, TakesWhatIsReadyBeforeADeadlineThatHasComeAsWell) {
+  reactor_->set_deadline(ready_, Reactor::now() - std::chrono::milliseconds(1));
+  Connection busy;
+  wait({&busy});
+  waiting_.dispatch();
+  EXPECT_EQ(ready_.told_before_deadline, 1);
 }
 
 TEST_F(WaitingTest, AsksTheReactorWhenItFoundNothing) {
