@@ -8,13 +8,15 @@
 #include <optional>
 #include <utility>
 
+#include "base/deadline.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::tcp {
 
 // A record holds memory until it is whole. It has a fixed time, and that of its bytes at a lowest
 // rate; the time runs while everything that has come of it was read, since what lies in the socket
-// waits for this side.
+// waits for this side. Where this side was away, which it sees when it looks again, the bytes may
+// have come at once and filled the socket: the record gets a little more time then, once.
 class RecordClock {
  public:
   // `rate_min`: bytes per second; 0: any record may take for ever.
@@ -24,13 +26,20 @@ class RecordClock {
   bool is_in_use() const noexcept { return rate_min_ > 0; }
   bool runs() const noexcept { return since_.has_value(); }
   void start(Instant now) noexcept { since_ = now; }
-  void stop(Instant now) noexcept { spent_ += now - *std::exchange(since_, std::nullopt); }
+  void stop(Instant now) noexcept {
+    constexpr std::chrono::seconds kGrace{1};
+    const Instant end = deadline();
+    const Instant since = *std::exchange(since_, std::nullopt);
+    const bool was_away = now - end > kPunctual && !std::exchange(had_grace_, true);
+    spent_ += (was_away ? end - kGrace : now) - since;
+  }
   void note_bytes(std::size_t size) noexcept { bytes_ += size; }
   // A record is complete: further bytes belong to the next one.
   void note_record() noexcept {
     since_.reset();
     spent_ = {};
     bytes_ = 0;
+    had_grace_ = false;
   }
   // Returns the end of the record's time, unless more of it comes. Precondition: runs().
   Instant deadline() const noexcept {
@@ -44,6 +53,7 @@ class RecordClock {
   std::optional<Instant> since_;
   std::chrono::nanoseconds spent_{};
   std::uint64_t bytes_ = 0;
+  bool had_grace_ = false;
 };
 
 }  // namespace rpcrdma::tcp

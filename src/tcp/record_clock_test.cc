@@ -31,5 +31,23 @@ TEST(RecordClock, BeginsAnewWithEachRecord) {
   EXPECT_EQ(clock.deadline(), begun + seconds(30));
 }
 
+// It may have been this side that was away, while the peer had filled the socket at once.
+TEST(RecordClock, GivesARecordALittleMoreTimeOnceWhereThisSideComesLate) {
+  RecordClock clock(seconds(10), 1000);
+  const Instant begun{};
+  clock.start(begun + seconds(0));
+  clock.stop(begun + seconds(11));
+  clock.start(begun + seconds(11));
+  EXPECT_EQ(clock.deadline(), begun + seconds(12));
+  clock.stop(begun + seconds(30));
+  clock.start(begun + seconds(30));
+  EXPECT_LT(clock.deadline(), begun + seconds(30)) << "only once";
+  clock.note_record();
+  clock.start(begun + seconds(40));
+  clock.stop(begun + seconds(51));
+  clock.start(begun + seconds(51));
+  EXPECT_EQ(clock.deadline(), begun + seconds(52)) << "the next record has a time of its own";
+}
+
 }  // namespace
 }  // namespace rpcrdma::tcp
