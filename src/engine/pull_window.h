@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/deadline.h"
 #include "base/ring.h"
@@ -102,9 +103,13 @@ class PullWindow {
     ++under_way_;
     note(*claim.deadline);
   }
+  // What came behind the end of the time came while this side was away, and the rest has a little
+  // time of its own, once.
   void stop(Claim& claim, Instant now) noexcept {
+    constexpr std::chrono::seconds kGrace{1};
     if (!claim.deadline) return;
     claim.left = *claim.deadline - now;
+    if (claim.left <= kGrace.zero() && !std::exchange(claim.had_grace, true)) claim.left = kGrace;
     claim.deadline.reset();
     --under_way_;
     forget_deadline_if_idle();

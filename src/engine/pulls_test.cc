@@ -162,6 +162,31 @@ TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
 }
 
 // Memory that waits for other Reads to complete is nobody's.
+// It cannot be known how long the first chunk has been here.
+TEST_F(Server, ReadChunkBehindOneThatThisSideTookLateHasALittleTime) {
+  Options options = small();
+  options.pull_timeout = std::chrono::seconds(10);
+  options.pull_rate_min = 1000;
+  Endpoint side(Role::kServer, options);
+  ChunkLists lists;
+  add_read(lists, 400, 400, 2);
+  add_read(lists, 0, 600, 1);
+  side.receive(message(call_header(wire::v1::NoMsg{}), lists, 0));
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
+  side.drain();
+  side.now += std::chrono::seconds(30);
+  side.engine.handle_time(side.now);
+  side.done(side.take_action<RdmaRead>()->id);
+  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{2}, 0);
+  side.drain();
+  EXPECT_EQ(side.engine.poll_timeout(), side.now + std::chrono::seconds(1));
+  side.engine.handle_timeout(side.now);
+  side.drain();
+  EXPECT_FALSE(side.take_action<Disconnect>());
+  side.done(side.take_action<RdmaRead>()->id);
+  EXPECT_TRUE(side.take_event<CallReceived>());
+}
+
 TEST_F(Server, CallsAskForMemoryWhenTheirReadsCanGoOut) {
   LinkParameters link = Endpoint::connected();
   link.reads_in_flight_max = 2;
