@@ -477,6 +477,34 @@ TEST(Rfc5666Held, ReplyHasAllOfThePeersTimeHoweverLongTheServiceTook) {
   EXPECT_EQ(pair.server->counters().read_replies, 1U);
 }
 
+TEST(Rfc5666Held, ReplyHasAllOfThePeersTimeHoweverLongTheServiceTookInItsTurn) {
+  constexpr std::chrono::milliseconds kPeerTimeout{1000};
+  constexpr std::uint32_t kSize = 9000;
+  ServerOptions server = server_options();
+  server.peer_timeout = kPeerTimeout;
+  RpcPair pair(make_sim(1), reading_client(), server);
+  const auto data = pattern(kSize, 1);
+  const auto answer = [&](CallContext& context) {
+    rdma::Provider& clock = pair.network->client_side();
+    const Instant until = clock.now() + kPeerTimeout + std::chrono::milliseconds(50);
+    for (clock.arm_timer(until); clock.now() < until; clock.progress()) pair.network->wait();
+    context.results().bulk(data);
+    return AcceptStatus::kSuccess;
+  };
+  FunctionService slow;
+  slow.on(1, answer, {.may_answer_by_read = true});
+  ASSERT_TRUE(pair.server->add(77, 1, slow));
+  std::vector<std::byte> place(kSize);
+  auto call = pair.client->prepare({77, 1, 1});
+  ASSERT_TRUE(call);
+  call->place_result(place);
+  const auto error = pair.finish(std::move(*call), [&](Reply& reply) {
+    EXPECT_TRUE(are_equal(reply.results().bulk(kSize, "data"), data));
+  });
+  EXPECT_FALSE(error) << error->message();
+  EXPECT_EQ(pair.server->counters().read_replies, 1U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, Rfc5666,
                          ::testing::Values(Fabric{"Sim", [] { return test::make_sim(11); }},
                                            Fabric{"Siwarp",

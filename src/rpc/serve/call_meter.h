@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oncrpc/message.h"
+#include "rpc/serve/round_time.h"
 #include "rpcrdma/service.h"
 #include "rpcrdma/statistics.h"
 #include "rpcrdma/types.h"
@@ -33,12 +34,6 @@ class CallMeter {
  public:
   using Report = std::function<void(const CallReport&)>;
 
-  // Reads the time; no std::function, whose call would cost each call of the server ten
-  // instructions.
-  struct Clock {
-    Instant (*now)(const void* of);
-    const void* of;
-  };
   // An empty `report` reports nothing.
   CallMeter(Clock clock, const Report& report)
       : clock_(clock), report_(report), reports_(report != nullptr) {}
@@ -100,12 +95,6 @@ class CallMeter {
   RefusalCounters refused_;
   TimeHistogram memory_waits_, read_times_, service_times_;
 };
-
-// Returns the clock of an object that has now() and outlives the meter.
-template <class T>
-CallMeter::Clock clock_of(const T& object) noexcept {
-  return {[](const void* of) { return static_cast<const T*>(of)->now(); }, &object};
-}
 
 }  // namespace rpcrdma::rpc
 

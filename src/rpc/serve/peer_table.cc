@@ -31,18 +31,18 @@ void PeerTable::erase(Peer& peer) {
 
 // --- Turns -------------------------------------------------------------------------------------
 
-void PeerTable::serve(Instant now) {
-  while (Peer* due = deadlines_.take_due(now)) want_turn(*due);
+void PeerTable::serve(RoundTime& time) {
+  while (Peer* due = deadlines_.take_due(time.now())) want_turn(*due);
   for (Peer* silent : silent_) want_turn(*silent);
   turns_.swap(wanted_);
   for (Peer* peer : turns_) {
     in_turn_ = &peer->serving_.carrier();
-    const bool is_done = peer->take_turn(now);
+    const bool is_done = peer->take_turn(time);
     ++turns_given_;
     in_turn_ = nullptr;
     peer->wants_turn_ = false;
     if (!is_done) want_turn(*peer);
-    settle(*peer, now);
+    settle(*peer, time.now());
   }
   turns_.clear();
 }

@@ -12,6 +12,7 @@
 #include "base/deadline.h"
 #include "base/deadline_heap.h"
 #include "rpc/serve/connection_log.h"
+#include "rpc/serve/round_time.h"
 #include "rpc/serve/serving.h"
 #include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
@@ -39,7 +40,8 @@ class Peer : public rdma::NewsListener, public DeadlineHeap<Peer>::Entry {
   Peer& operator=(const Peer&) = delete;
 
   // Serves what there is to serve. Returns false if there is more than one turn is for.
-  virtual bool take_turn(Instant now) = 0;
+  // `time` is that behind what ran.
+  virtual bool take_turn(RoundTime& time) = 0;
   // Called behind each turn: ends the connection if it is time to, and reports its end.
   virtual State settle(Instant now) = 0;
   // Returns when the peer needs a turn although it has no news.
@@ -96,7 +98,7 @@ class PeerTable {
   // A round: gives one turn to each peer that wants one or whose deadline has come, in the order in
   // which they came to want it, and settles it. News that a peer has during its turn belong to that
   // turn; all later ones are for the next round.
-  void serve(Instant now);
+  void serve(RoundTime& time);
   // Settles a peer outside of its turn, which destroys it if it is finished.
   void settle(Peer& peer, Instant now);
   Deadline next_deadline() const noexcept { return deadlines_.first(); }

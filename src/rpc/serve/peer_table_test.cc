@@ -44,7 +44,7 @@ class PeerTableTest : public ::testing::Test {
       reports_news_ = reports_news;
     }
     ~NamedPeer() override { handle_news(); }  // as the end of a connection is
-    bool take_turn(Instant /*now*/) override {
+    bool take_turn(RoundTime& /*time*/) override {
       test_.turns_ += name_;
       EXPECT_TRUE(test_.table_.is_turn_of(test_.carrier_));
       if (has_news_in_turn) handle_news();
@@ -72,7 +72,9 @@ class PeerTableTest : public ::testing::Test {
   // The turns of one round, in their order.
   std::string round(Instant now = kStart) {
     turns_.clear();
-    table_.serve(now);
+    RoundTime time({[](const void* of) { return *static_cast<const Instant*>(of); }, &now});
+    time.begin();
+    table_.serve(time);
     EXPECT_FALSE(table_.is_turn_of(carrier_));
     return turns_;
   }

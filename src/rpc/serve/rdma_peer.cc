@@ -17,11 +17,11 @@ RdmaPeer::RdmaPeer(PeerTable& peers, Owner& owner, std::unique_ptr<Session> of_p
   reports_news_ = connection->set_ready_listener(*this);
 }
 
-bool RdmaPeer::take_turn(Instant now) {
+bool RdmaPeer::take_turn(RoundTime& time) {
   const engine::Connection& engine = connection->engine();
   const bool was_at_rest = !connection->ended() && session->idle();
   const std::uint64_t calls_before = engine.counters().calls_ended;
-  const bool is_done = session->progress(now);
+  const bool is_done = session->progress(time);
   if (was_at_rest && connection->ended()) {
     has_ended_at_rest = session->idle() && engine.counters().calls_ended == calls_before;
   }

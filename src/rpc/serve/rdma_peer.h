@@ -30,7 +30,7 @@ class RdmaPeer final : public Peer {
 
   RdmaPeer(PeerTable& peers, Owner& owner, std::unique_ptr<Session> of_peer,
            std::unique_ptr<transport::Connection> to_peer);
-  bool take_turn(Instant now) override;
+  bool take_turn(RoundTime& time) override;
   State settle(Instant now) override { return owner_.settle(*this, now); }
   Deadline next_deadline() const override {
     return earlier(connection->engine().poll_timeout(), idle_deadline_);

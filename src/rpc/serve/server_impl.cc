@@ -72,7 +72,7 @@ ServerImpl::ServerImpl(rpc::ServerState& state, std::unique_ptr<rdma::Provider> 
       meter_(options_.measures_calls || options_.on_call
                  ? std::make_unique<rpc::CallMeter>(rpc::clock_of(loop_), options_.on_call)
                  : nullptr),
-      tcp_({state, inbox_, pool_, loop_, *this, peers_, meter_.get(), &host_memory_}) {
+      tcp_({state, inbox_, pool_, loop_, *this, peers_, time_, meter_.get(), &host_memory_}) {
   state_.inboxes.push_back(&inbox_);
 }
 
@@ -175,22 +175,26 @@ void ServerImpl::progress() {
   RPCRDMA_REQUIRE(current_server == nullptr, "a service must not call progress()");
   const Current current(*this);
   loop_.progress();
-  const Instant now = loop_.now();
+  time_.begin();
+  const Instant now = time_.now();
   if (meter_ != nullptr) meter_->begin_round(now);
   take_inbox(now);
-  accept_connections(now);
+  accept_connections();
   if (tcp_.accept_connections(now)) places_.note_lack();
-  if (places_.is_lacking()) [[unlikely]]
-    places_.make_up_for_lack(peers_, tcp_, now);
+  if (places_.is_lacking()) [[unlikely]] {
+    serve_before_judging();
+    places_.make_up_for_lack(peers_, tcp_, time_.now());
+  }
   notice_failure();
   share_receives();
-  answers_.take_all([now](rpc::IncomingCall& call) { call.serving().handle_delivered(call, now); });
-  serve_sessions(now);
+  answers_.take_all(
+      [this](rpc::IncomingCall& call) { call.serving().handle_delivered(call, time_.now()); });
+  serve_sessions();
   if (stop_requested_.load(std::memory_order_acquire)) {
-    drain(now);
-    serve_sessions(now);  // sees the end of the connections that drain() closed
+    drain(time_.now());
+    serve_sessions();  // sees the end of the connections that drain() closed
   }
-  disconnected_.handle_time(now);
+  disconnected_.handle_time(time_.now());
   share_receives();
   if (peers_.anybody_wants_turn()) loop_.wake();
   arm_timer();
@@ -217,13 +221,19 @@ void ServerImpl::close_inbox() {
   for (const tcp::Accepted& accepted : items.sockets) tcp_.drop(accepted);
 }
 
-void ServerImpl::serve_sessions(Instant now) {
+// Some may have ended, or have moved, and have not had their turn in this round: this side may have
+// been away.
+void ServerImpl::serve_before_judging() {
+  if (std::exchange(served_at_, time_.begun()) != time_.begun()) peers_.serve(time_);
+}
+
+void ServerImpl::serve_sessions() {
   // Counted before the turns: a duplicate may begin to wait in one of them while its first ends on
   // another thread.
   const std::uint64_t ends = cache_.ends();
   retry_waiting();
   if (!peers_.anybody_waits_for_a_call()) ends_ = ends;
-  peers_.serve(now);
+  peers_.serve(time_);
   // Others may wait for what one gave back: they have their turn in the next round.
   retry_waiting();
 }
@@ -255,13 +265,15 @@ rpc::Peer::State ServerImpl::settle(RdmaPeer& peer, Instant now) {
   return rpc::Peer::State::kFinished;
 }
 
-void ServerImpl::accept_connections(Instant now) {
+void ServerImpl::accept_connections() {
   for (const auto& listener : listeners_) {
     int left = kAcceptsPerRound;
     while (auto incoming = listener->poll_incoming()) {
       const std::string_view peer = incoming->peer_address();
       // The other connection does not go at once, so there may be one too many for a moment.
-      const bool may_exceed = log_.is_full(kRdma) && places_.end_spare(peer, peers_, now);
+      if (log_.is_full(kRdma)) [[unlikely]]
+        serve_before_judging();
+      const bool may_exceed = log_.is_full(kRdma) && places_.end_spare(peer, peers_, time_.now());
       if (log_.admit(peer, kRdma, may_exceed)) {
         // The shards get connections in turn.
         rpc::ShardInbox& next = state_.deal_rdma(peer);

@@ -64,12 +64,13 @@ Session::~Session() {
   }
 }
 
-bool Session::progress(Instant now) noexcept {
-  now_ = now;
+bool Session::progress(RoundTime& time) noexcept {
+  time_ = &time;
+  now_ = time.now();
   std::size_t left = kEventsPerTurn;
   bool has_more = false;
   for (bool again = true; again && left > 0;) {
-    has_more = connection_->pump(now) == transport::Connection::Moved::kPart;
+    has_more = connection_->pump(now_) == transport::Connection::Moved::kPart;
     engine::Connection& engine = connection_->engine();
     if (!engine.option_port().characteristics().experimental().empty()) [[unlikely]] {
       tell_changes(engine.option_port());  // in front of the Calls that came behind
@@ -83,6 +84,9 @@ bool Session::progress(Instant now) noexcept {
     // Behind the events: they may have given memory back, and the connection may have ended.
     if (chunk_memory_.anybody_waits() && retry_waiting()) again = true;
     if (serving_.waits_for_a_duplicate() && serving_.retry_duplicates()) again = true;
+    if (!again) break;
+    time.refresh();
+    now_ = time.now();
   }
   return left > 0 && !has_more;
 }
@@ -230,7 +234,7 @@ bool Session::send(IncomingCall& call, std::size_t start, const WrappedResults& 
   const engine::Fragment run{place.lease, static_cast<std::uint32_t>(size), place.offset + start,
                              0};
   engine::Outgoing reply;
-  reply.may_be_read = may_be_read(context);
+  reply.may_be_read = let_be_read(context);
   reply.stream = {&run, 1};
   reply.header_room = place.header_room() + start;
   connection_->engine().responder().start_reply(context.call_, reply);
@@ -253,16 +257,22 @@ bool Session::send_runs(Context& context, std::size_t start, const WrappedResult
   }
   if (!is_located) return false;
   engine::Outgoing reply;
-  reply.may_be_read = may_be_read(context);
+  reply.may_be_read = let_be_read(context);
   reply.stream = stream.view();
   connection_->engine().responder().start_reply(context.call_, reply);
   return true;
 }
 
-// Returns whether the requester may read the results out of this server's memory (RFC 5666).
-bool Session::may_be_read(const Context& context) const noexcept {
-  return connection_->profile() == Profile::kRfc5666 && context.traits_ != nullptr &&
-         context.traits_->may_answer_by_read;
+// Returns whether the requester may read the results out of this server's memory (RFC 5666). The
+// time that it has for this begins with the answer.
+bool Session::let_be_read(const Context& context) {
+  const bool may = connection_->profile() == Profile::kRfc5666 && context.traits_ != nullptr &&
+                   context.traits_->may_answer_by_read;
+  if (may && time_ != nullptr) {
+    time_->refresh();
+    handle_time(time_->now());
+  }
+  return may;
 }
 
 void Session::send_plain(IncomingCall& call, const oncrpc::ReplyHeader& header) {

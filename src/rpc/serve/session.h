@@ -22,6 +22,7 @@
 #include "rpc/serve/read_chunk_memory.h"
 #include "rpc/serve/reply_cache.h"
 #include "rpc/serve/reply_carrier.h"
+#include "rpc/serve/round_time.h"
 #include "rpc/serve/serving.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/service.h"
@@ -87,7 +88,7 @@ class Session final : public ReplyCarrier {
   // Drives the connection, serves what there is to serve, and tries again for calls that wait for
   // memory. Returns false if there is more than one turn is for. An exception of a service ends the
   // program.
-  bool progress(Instant now) noexcept;
+  bool progress(RoundTime& time) noexcept;
   // For owners that drive the connection themselves: tries again for calls that wait for memory,
   // as long as they are the first that do. Returns whether any went on.
   bool retry_waiting() { return chunk_memory_.retry(); }
@@ -148,7 +149,7 @@ class Session final : public ReplyCarrier {
   void send_plain(IncomingCall& call, const oncrpc::ReplyHeader& header) override;
   void give_up(IncomingCall& call, NoReply why) override;
   void handle_admitted(IncomingCall& call) override;
-  bool may_be_read(const Context& context) const noexcept;
+  bool let_be_read(const Context& context);
 
   transport::Connection* const connection_;
   rdma::NewsListener* listener_ = nullptr;
@@ -168,6 +169,7 @@ class Session final : public ReplyCarrier {
   Newest<Named> named_{engine::RecentWrites::kMax};
   std::uint64_t host_ = 0;  // a checksum of the peer's address without its port; 0: not known yet
   Instant now_{};           // of the newest round
+  RoundTime* time_ = nullptr;  // of the owner's rounds; null: they have none
 };
 
 }  // namespace rpcrdma::rpc

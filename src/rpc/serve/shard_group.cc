@@ -42,8 +42,9 @@ ShardGroup::ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
   state_.cache.wake_by([this] {
     for (const auto& shard : shards_) shard->impl->loop().wake();
   });
-  // The first shard may wait for just that, when its listeners have failed.
-  state_.log.when_empty([this] { first().loop().wake(); });
+  // The first shard may wait for just that, when its listeners have failed. Its connections end in
+  // its destructor at the latest, when shards_ does not have it any more.
+  state_.log.when_empty([&first = first()] { first.loop().wake(); });
 }
 
 // The first shard goes last, since the others may still give something back to it.
@@ -153,9 +154,10 @@ Expected<void, Error> ShardGroup::accept_flavor(AuthFlavor flavor, ServerAuth& a
 }
 
 Expected<void, Error> ShardGroup::secure(const gss::ServerSecurity& security) {
-  // Real providers have one clock, which any thread may ask; a simulated one has one thread.
-  auto made = ServerSecurity::make(security, [this] {
-    rdma::Provider* const provider = first().loop().provider();
+  // Real providers have one clock, which any thread may ask; a simulated one has one thread. The
+  // first shard's destructor waits for steps that ask, when shards_ does not have it any more.
+  auto made = ServerSecurity::make(security, [&first = first()] {
+    rdma::Provider* const provider = first.loop().provider();
     return provider != nullptr ? provider->now() : posix::Reactor::now();
   });
   if (!made) return Unexpected<Error>(made.error());

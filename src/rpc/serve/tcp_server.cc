@@ -59,7 +59,7 @@ class TcpServer::Link final : public Peer, public tcp::NewsListener {
     session->set_listener(*this);
   }
   void handle_news() noexcept override { Peer::handle_news(); }
-  bool take_turn(Instant now) override { return session->progress(now); }
+  bool take_turn(RoundTime& time) override { return session->progress(time); }
   State settle(Instant now) override { return server_.settle(*this, now); }
   Deadline next_deadline() const override { return server_.idle_deadline(*session); }
 
@@ -204,7 +204,8 @@ std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   const std::size_t count = shared_.peers.count<Link>();
   if (options_.connections_max == 0 || count < options_.connections_max) return std::nullopt;
   // Some may have ended, and have not had their turn in this round.
-  if (std::exchange(served_at_, now) != now) shared_.peers.serve(now);
+  if (std::exchange(served_at_, shared_.time.begun()) != shared_.time.begun())
+    shared_.peers.serve(shared_.time);
   if (shared_.peers.count<Link>() < options_.connections_max) return std::nullopt;
   if (end_spare(peer, now)) return std::nullopt;
   return Error{Errc::kNoResources, "accepting", std::string(peer),

@@ -36,6 +36,7 @@ class TcpServer {
     ServerLoop& loop;
     Mailbox& mailbox;
     PeerTable& peers;
+    RoundTime& time;
     CallMeter* meter = nullptr;         // null: calls are not measured
     HostMemory* host_memory = nullptr;  // null: hosts have no bound
   };

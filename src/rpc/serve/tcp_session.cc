@@ -65,7 +65,7 @@ TcpSession::~TcpSession() {
   }
 }
 
-bool TcpSession::progress(Instant now) noexcept {
+bool TcpSession::progress(RoundTime& time) noexcept {
   const bool was_idle = is_idle();
   const std::uint64_t bytes_before = connection_->bytes_received();
   settle();
@@ -76,8 +76,9 @@ bool TcpSession::progress(Instant now) noexcept {
   settle();
   if (ended()) serving_.retry_duplicates();  // gives them up
   if (stepping_up_) release_socket();
-  moves_.note(now, calls_ended_ + in_service_, settled_ + answered_.size(), settled_);
-  const bool has_come = moves_.last_call() == now;
+  const bool has_come =
+      moves_.note(time, calls_ended_ + in_service_, settled_ + answered_.size(), settled_);
+  const Instant now = time.now();
   if (!was_idle || !is_idle() || has_come) busy_until_ = now;
   // A record for which there is no memory is not the peer's to complete.
   const bool awaits_rest = in_service_ == 0 && !draining_ && !stepping_up_ &&

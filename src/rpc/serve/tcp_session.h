@@ -22,6 +22,7 @@
 #include "rpc/serve/record_memory.h"
 #include "rpc/serve/reply_carrier.h"
 #include "rpc/serve/rest_of_record.h"
+#include "rpc/serve/round_time.h"
 #include "rpc/serve/serving.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/error.h"
@@ -81,7 +82,7 @@ class TcpSession final : public ReplyCarrier {
   // Takes and serves what has come, as far as the limits let it, and sends replies. Returns false
   // if there are Calls that could be taken at once: a turn takes so many. An exception of a service
   // ends the program.
-  bool progress(Instant now) noexcept;
+  bool progress(RoundTime& time) noexcept;
   // Takes no more Calls, and closes when those in service are answered.
   void drain() noexcept { draining_ = true; }
   void abort() { connection_->abort(); }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,16 +32,21 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMemory = 4U << 20U;
 
-// Keeps its calls until the test answers them.
+// Keeps its calls until the test answers them, unless it has something to do itself.
 class KeepingService final : public Service {
  public:
   const ProcedureTraits* traits(std::uint32_t /*procedure*/) const noexcept override {
     static constexpr ProcedureTraits kTraits{.number = 1};
     return &kTraits;
   }
-  void call(CallContext& context) override { held.push_back(&context); }
+  void call(CallContext& context) override {
+    ++calls;
+    work ? work(context) : held.push_back(&context);
+  }
 
+  std::function<void(CallContext&)> work;
   std::vector<CallContext*> held;
+  std::uint32_t calls = 0;
 };
 
 class TcpSessionTest : public ::testing::Test {
@@ -72,8 +78,13 @@ class TcpSessionTest : public ::testing::Test {
     ASSERT_EQ(::write(peer_.value(), record.data(), record.size()),
               static_cast<ssize_t>(record.size()));
     reactor_->dispatch();
-    session_->progress(kBegin);
-    ASSERT_EQ(service_.held.size(), xid_);
+    take_turn(clock_);
+    ASSERT_EQ(service_.calls, xid_);
+  }
+  void take_turn(Instant now) {
+    clock_ = now;
+    time_.begin();
+    session_->progress(time_);
   }
   void answer_all(Instant now) {
     for (CallContext* const call : std::exchange(service_.held, {})) {
@@ -81,7 +92,7 @@ class TcpSessionTest : public ::testing::Test {
       call->succeed();
     }
     mailbox_.take(now);
-    session_->progress(now);
+    take_turn(now);
   }
   // The peer takes the first reply, and some of what is behind it.
   void take_reply(Instant now) {
@@ -93,10 +104,10 @@ class TcpSessionTest : public ::testing::Test {
       } else {
         ASSERT_EQ(errno, EAGAIN);
         reactor_->dispatch();
-        session_->progress(now);
+        take_turn(now);
       }
     }
-    session_->progress(now);
+    take_turn(now);
   }
 
   static constexpr Instant kBegin = Instant(hours(1));
@@ -114,6 +125,8 @@ class TcpSessionTest : public ::testing::Test {
   posix::Fd peer_;
   std::unique_ptr<TcpSession> session_;
   std::uint32_t xid_ = 0;
+  Instant clock_ = kBegin;
+  RoundTime time_{{[](const void* of) { return *static_cast<const Instant*>(of); }, &clock_}};
 };
 
 TEST_F(TcpSessionTest, PeerHasItsTimeForAReplyHoweverLongTheServiceTook) {
@@ -123,6 +136,18 @@ TEST_F(TcpSessionTest, PeerHasItsTimeForAReplyHoweverLongTheServiceTook) {
   answer_all(answered);
   EXPECT_FALSE(session_->may_make_room(answered + milliseconds(900)));
   EXPECT_TRUE(session_->may_make_room(answered + milliseconds(1000))) << "the reply is left";
+}
+
+TEST_F(TcpSessionTest, PeerHasItsTimeForAReplyHoweverLongTheServiceTookInItsTurn) {
+  service_.work = [this](CallContext& context) {
+    clock_ += hours(1);
+    context.results().bulk(results_);
+    context.succeed();
+  };
+  mailbox_.in_turn = session_.get();
+  call();
+  EXPECT_FALSE(session_->may_make_room(clock_ + milliseconds(900)));
+  EXPECT_TRUE(session_->may_make_room(clock_ + milliseconds(1000))) << "the reply is left";
 }
 
 TEST_F(TcpSessionTest, PeerThatTakesItsRepliesOneAfterTheOtherHasLeftNone) {
