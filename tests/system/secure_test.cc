@@ -2,11 +2,14 @@
 // Server::require(), over both transports. The mechanism is a fake one, whose steps end at once.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "rpcrdma/function_service.h"
 #include "rpcrdma/gss.h"
@@ -174,6 +177,44 @@ TEST_P(Secure, ServerWithoutItDoesNotLookLikeOneWithIt) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code, Errc::kDenied) << error->message();
   client_.reset();
+}
+
+// Keeps the work until the test runs it.
+class Later final : public gss::Executor {
+ public:
+  void submit(Work work) override { kept.push_back(std::move(work)); }
+  std::vector<Work> kept;
+};
+
+// The server ends its connections and then waits for the step, which asks for the time meanwhile.
+TEST(SecureServer, GoesWhileAStepOfACallIsUnderWayElsewhere) {
+  FakeMechanism mechanism(FakeSettings{.lifetime = std::chrono::hours(1)});
+  FunctionService service;
+  AtOnce of_client;
+  Later of_server;
+  TcpBed bed;
+  auto server = std::make_optional(bed.listen({}));
+  ASSERT_TRUE(server->add(kSecuredProgram, kSecuredVersion, service));
+  gss::ServerSecurity security;
+  security.mechanism = &mechanism;
+  security.executor = &of_server;
+  ASSERT_TRUE(server->secure(security));
+  ClientOptions options;
+  auto& wanted = options.auth.emplace<gss::ClientSecurity>();
+  wanted.mechanism = &mechanism;
+  wanted.executor = &of_client;
+  std::optional<Error> error;
+  std::thread elsewhere([&, url = "tcp://" + std::string(server->address())] {
+    auto client = Client::connect(url, options).value();
+    auto reply = client.call(client.prepare({kSecuredProgram, kSecuredVersion, kWho}).value());
+    if (!reply) error = reply.error();
+    for (gss::Executor::Work& work : of_server.kept) work();
+  });
+  EXPECT_TRUE(bed.run_until([&] { return !of_server.kept.empty(); }, [&] { server->progress(); }));
+  server.reset();
+  elsewhere.join();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code, Errc::kConnectionLost) << error->message();
 }
 
 }  // namespace
