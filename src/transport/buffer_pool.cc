@@ -39,12 +39,13 @@ MutableBytes BufferPool::take(std::size_t size) {
     kept.pop_back();
   } else {
     if (!make_room(bytes, index)) return {};
+    // Room to keep every buffer of the class, so that giving one back never allocates. This comes
+    // first, since it may throw, and nobody would free the buffer then.
+    kept.reserve((bytes_held_ + bytes) / bytes + 1);
     memory = static_cast<std::byte*>(::operator new(bytes, kAlignment, std::nothrow));
     if (memory == nullptr) return {};
     bytes_held_ += bytes;
     large_held_ += large_size(bytes);
-    // Room to keep every buffer of the class, so that giving one back never allocates.
-    kept.reserve(kept.size() + bytes_held_ / bytes + 1);
   }
   bytes_in_use_ += bytes;
   return {memory, bytes};
