@@ -372,25 +372,6 @@ TEST_F(Shards, GoWithTheServerWithoutAStop) {
   for (int i = 0; i < 100; ++i) server->progress();
 }
 
-TEST_F(Shards, GoWithTheServerThoughConnectionsAreLeft) {
-  for (const char* const transport : {"rdma", "tcp"}) {
-    auto server = std::make_optional(
-        Server::listen(std::string(transport) + "://127.0.0.1:0", {.shards = 2}).value());
-    server->progress();
-    std::vector<Client> clients;
-    for (int i = 0; i < 2; ++i) {
-      clients.push_back(
-          Client::begin_connect(std::string(transport) + "://" + std::string(server->address()), {})
-              .value());
-    }
-    while (server->connections() < 2 || !clients[0].connected() || !clients[1].connected()) {
-      server->progress();
-      for (Client& client : clients) client.progress();
-    }
-    server.reset();
-  }
-}
-
 TEST_F(Shards, ServeWhatWasAddedBeforeTheyRun) {
   start(2);
   Client client = connect(rdma_);

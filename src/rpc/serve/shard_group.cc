@@ -42,9 +42,8 @@ ShardGroup::ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
   state_.cache.wake_by([this] {
     for (const auto& shard : shards_) shard->impl->loop().wake();
   });
-  // The first shard may wait for just that, when its listeners have failed. Its connections end in
-  // its destructor at the latest, when shards_ does not have it any more.
-  state_.log.when_empty([&first = first()] { first.loop().wake(); });
+  // The first shard may wait for just that, when its listeners have failed.
+  state_.log.when_empty([this] { first().loop().wake(); });
 }
 
 // The first shard goes last, since the others may still give something back to it.
