@@ -43,6 +43,7 @@ std::uint32_t CallFlow::calls_in_flight() const noexcept {
 std::optional<Error> CallFlow::begin(std::uint32_t index, bool blocking, ReplyCallback&& callback) {
   CallSlot& slot = calls_[index];
   RPCRDMA_REQUIRE(slot.state == State::kPrepared, "a Call is started twice");
+  if (round_.has_clock()) round_.begin(carrier_->clock());
   if (slot.results_refused || !slot.writer.ok() || slot.is_whole || finishes_messages_)
       [[unlikely]] {
     auto error = prepared_.check(slot);

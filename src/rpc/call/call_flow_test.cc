@@ -125,6 +125,16 @@ TEST_F(CallFlowTest, CallbackMayStartTheNextCall) {
   EXPECT_NE(carrier().sent[0], carrier().sent[1]);
 }
 
+// The callbacks of this round may have taken any time.
+TEST_F(CallFlowTest, CallThatACallbackStartsHasItsTimeFromThere) {
+  const Instant begun = carrier().time;
+  client().round([&] {
+    carrier().time = begun + seconds(3);
+    EXPECT_EQ(start(), std::nullopt);
+  });
+  EXPECT_EQ(carrier().times, std::vector<Instant>{begun + seconds(3)});
+}
+
 TEST_F(CallFlowTest, CallThatIsNotStartedGivesItsSlotBack) {
   for (int i = 0; i < 100; ++i) (void)prepare();
   EXPECT_EQ(carrier().freed, 100);

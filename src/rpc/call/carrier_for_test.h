@@ -35,6 +35,7 @@ class CallCarrierForTest final : public Carrier {
     flow_.calls().started(slot);
     sent.push_back(static_cast<std::uint32_t>(slot.xid));
     timeouts.push_back(slot.timeout);
+    times.push_back(flow_.now());
     return std::nullopt;
   }
   void take_back(CallSlot& /*slot*/) override { ++taken_back; }
@@ -76,6 +77,7 @@ class CallCarrierForTest final : public Carrier {
   Instant time{std::chrono::hours(1)};
   std::vector<std::uint32_t> sent;  // XIDs, in their order
   std::vector<std::chrono::nanoseconds> timeouts;
+  std::vector<Instant> times;
   int freed = 0;
   int taken_back = 0;
 
