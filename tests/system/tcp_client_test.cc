@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "posix/fd.h"
+#include "posix/reactor.h"
 #include "rpcrdma/client.h"
 #include "support/checked_reply.h"
 #include "support/raw_peer.h"
@@ -104,6 +107,27 @@ TEST_F(TcpClientTest, ReplyThatIsNoneFailsItsCallOnly) {
   ASSERT_EQ(errors_.size(), 1U);
   EXPECT_EQ(errors_[0].code, Errc::kBadReply);
   EXPECT_EQ(results_, std::vector<std::uint32_t>{2});
+}
+
+// More of them than a round takes.
+TEST_F(TcpClientTest, RepliesThatAreHereAreInTimeHoweverLateTheyAreTaken) {
+  constexpr std::uint32_t kCalls = 100;
+  connect();
+  start();
+  const std::uint32_t xid = next_xid();
+  ASSERT_TRUE(peer_->send(record(answer(xid, 0))));
+  ASSERT_TRUE(run_until([&] { return ended() == 1; }));
+  constexpr std::chrono::milliseconds kTimeout{200};
+  Message replies;
+  for (std::uint32_t i = 1; i <= kCalls; ++i) {
+    start({}, kTimeout);
+    replies = join({replies, record(answer(xid + i, i))});
+  }
+  ASSERT_TRUE(peer_->send(replies));
+  const Instant late = posix::Reactor::now() + kTimeout;
+  while (posix::Reactor::now() < late) ::sched_yield();
+  ASSERT_TRUE(run_until([&] { return ended() == 1 + kCalls; }));
+  EXPECT_EQ(errors_.size(), 0U);
 }
 
 // The caller's memory is lent until the call has ended: it must not end while it is sent from.
@@ -431,26 +455,50 @@ TEST_F(TcpClientTest, ReplyHasMemoryWhenCallsHaveTakenAll) {
   EXPECT_EQ(results_, std::vector<std::uint32_t>{7});
 }
 
+// A socket whose queue is full answers no more attempts.
+class FullSocket {
+ public:
+  FullSocket() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(::bind(socket_.value(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(socket_.value(), 0), 0);
+    EXPECT_EQ(::getsockname(socket_.value(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    for (int i = 0; i < 8; ++i) {
+      queued_.push_back(std::move(*Client::begin_connect("tcp://" + address_)));
+    }
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  const posix::Fd socket_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::string address_;
+  std::vector<Client> queued_;
+};
+
 TEST(TcpConnect, SilenceIsATimeOut) {
-  // A socket whose queue is full answers no more attempts.
-  const int full = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(::bind(full, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::listen(full, 0), 0);
-  ASSERT_EQ(::getsockname(full, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const std::string url = "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  std::vector<Client> queued;
-  for (int i = 0; i < 8; ++i) queued.push_back(std::move(*Client::begin_connect(url)));
+  const FullSocket full;
   ClientOptions options;
   options.provider.setup_timeout_client = std::chrono::milliseconds(100);
-  const auto client = Client::connect(url, options);
+  const auto client = Client::connect("tcp://" + full.address(), options);
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Errc::kTimedOut) << client.error().message();
   EXPECT_NE(client.error().cause.find("setup_timeout_client"), std::string::npos);
-  ::close(full);
+}
+
+TEST(TcpConnect, TimeOfTheSetUpWakesALoopThatWaitsFirst) {
+  const FullSocket full;
+  ClientOptions options;
+  options.provider.setup_timeout_client = std::chrono::milliseconds(20);
+  for (const std::string scheme : {"tcp://", "rdma://"}) {
+    auto client = Client::begin_connect(scheme + full.address(), options);
+    ASSERT_TRUE(client) << client.error().message();
+    pollfd waited{client->wait_fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&waited, 1, 10'000), 1) << scheme;
+  }
 }
 
 TEST(TcpConnect, SaysWhyThereIsNoConnection) {

@@ -17,7 +17,7 @@
 namespace rpcrdma::rpc {
 namespace {
 
-constexpr int kRepliesPerRound = 64;
+constexpr std::uint32_t kRepliesPerRound = 64;
 
 tcp::ConnectionOptions connection_options(const ClientOptions& options) {
   tcp::ConnectionOptions made;
@@ -25,6 +25,8 @@ tcp::ConnectionOptions connection_options(const ClientOptions& options) {
   made.record.excess = tcp::Excess::kCutReplies;
   made.messages_unsent_max = std::max(options.calls_max, 1U);
   made.connect_timeout = limited(options.provider.setup_timeout_client);
+  // A server that takes nothing for a while may still answer: each call has its own time.
+  made.stall_timeout = std::max(made.stall_timeout, limited(options.call_timeout));
   return made;
 }
 
@@ -122,19 +124,23 @@ void TcpCarrier::free(CallSlot& slot, bool keeps_call) {
 
 void TcpCarrier::pump() {
   if (connection_ == nullptr) return;
-  receive();
+  receive(kRepliesPerRound);
   if (early_ > 0) complete_early();
   // No further reply can come.
   if (connection_->peer_finished() && !connection_->has_more() && early_ == 0) connection_->abort();
-  if (next_deadline_ && *next_deadline_ <= flow_.now()) time_out();
+  if (next_deadline_ && *next_deadline_ <= flow_.now()) {
+    // What is here has come in time, however late this side takes it.
+    if (connection_->has_more()) receive(in_flight_);
+    time_out();
+  }
   connection_->flush();  // what callbacks have started
   if (!connection_->ended()) return;
   if (early_ > 0) complete_early();
   lose_all();
 }
 
-void TcpCarrier::receive() {
-  for (int left = kRepliesPerRound; left > 0; --left) {
+void TcpCarrier::receive(std::uint32_t messages_max) {
+  for (std::uint32_t left = messages_max; left > 0; --left) {
     auto message = connection_->receive();
     if (!message) break;
     take_reply(std::move(*message));

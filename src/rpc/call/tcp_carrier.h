@@ -80,7 +80,7 @@ class TcpCarrier final : public Carrier {
 
   Sent& sent_of(const CallSlot& slot) { return sent_[flow_.calls().index_of(slot)]; }
   bool is_settled(const Sent& sent) const noexcept { return connection_->settled() > sent.number; }
-  void receive();
+  void receive(std::uint32_t messages_max);
   void take_reply(tcp::Message message);
   void complete_early();
   void complete(std::uint32_t index);
