@@ -94,6 +94,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::initiator(Shard& shard, p
     return Unexpected<Error>(Error{Errc::kNoResources, errno, "epoll_ctl"});
   }
   shard.reactor->set_deadline(*made, made->setup_->deadline());
+  shard.reactor->arm();  // the caller may wait for the descriptor before its first round
   return made;
 }
 

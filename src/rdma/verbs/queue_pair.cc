@@ -44,6 +44,7 @@ Expected<std::unique_ptr<QueuePair>, Error> QueuePair::connect(Shard& shard,
     return Unexpected<Error>(resolving.error());
   }
   shard.reactor->set_deadline(*made, posix::Reactor::now() + timeout);
+  shard.reactor->arm();  // the caller may wait for the descriptor before its first round
   shard.all.push_back(made.get());
   made->visit.add();
   return made;
