@@ -1,8 +1,13 @@
-// Programs that fork while they have a client.
+// Programs that fork while they have a client or a server.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -25,11 +30,20 @@ class ClientFork : public ::testing::TestWithParam<const char*> {
     server_.emplace(std::move(*server));
     service_.on(1, [](CallContext& /*context*/) { return AcceptStatus::kSuccess; });
     ASSERT_TRUE(server_->add(kProcedure.program, kProcedure.version, service_));
-    const std::string url = scheme + "://" + std::string(server_->address());
+    url_ = scheme + "://" + std::string(server_->address());
     serving_ = std::thread([this] { server_->run(); });
-    auto client = Client::connect(url);
+    connect();
+  }
+  void connect(const ClientOptions& options = {}) {
+    client_.reset();
+    auto client = Client::connect(url_, options);
     ASSERT_TRUE(client) << client.error().message();
     client_.emplace(std::move(*client));
+  }
+  void end_server() {
+    server_->stop();
+    serving_.join();
+    server_.reset();
   }
   void TearDown() override {
     client_.reset();
@@ -45,6 +59,8 @@ class ClientFork : public ::testing::TestWithParam<const char*> {
   }
 
   FunctionService service_;
+  bool has_ended_ = false;  // a call
+  std::string url_;
   std::optional<Server> server_;
   std::thread serving_;
   std::optional<Client> client_;
@@ -65,6 +81,41 @@ TEST_P(ClientFork, ChildThatDestroysItsCopyLeavesTheConnectionAlone) {
   EXPECT_EQ(status, 0);
   expect_answer();
   EXPECT_TRUE(client_->connected());
+}
+
+// A timer that has come, and that a child reads, never comes to its parent.
+TEST_P(ClientFork, ChildThatDestroysItsCopyBetweenConnectionsLeavesTheTimersToItsParent) {
+  ClientOptions options;
+  options.reconnect.enabled = true;
+  options.reconnect.first_delay = options.reconnect.delay_max = std::chrono::milliseconds(50);
+  connect(options);
+  expect_answer();
+  end_server();
+  while (client_->connected()) {
+    client_->wait();
+    client_->progress();
+  }
+  auto call = client_->prepare(kProcedure);
+  ASSERT_TRUE(call) << call.error().message();
+  ASSERT_TRUE(client_->start(std::move(*call),
+                             [this](const Expected<Reply, Error>&) { has_ended_ = true; }));
+  pollfd waited{client_->wait_fd(), POLLIN, 0};
+  const auto is_ready = [&](int timeout) { return ::poll(&waited, 1, timeout) == 1; };
+  while (is_ready(0)) client_->progress();  // until it waits for its next attempt
+  ASSERT_TRUE(is_ready(10'000));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    client_.reset();
+    ::_exit(has_ended_ ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(has_ended_);
+  EXPECT_TRUE(is_ready(0));
+  client_->close();
 }
 
 // A daemon goes on with what it has made before.
@@ -89,6 +140,60 @@ TEST_P(ClientFork, ChildMayGoOnWithTheConnectionWhenItsParentLeavesItAlone) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+class UnixServerFork : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "rpcrdma.XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+    url_ = "unix://" + folder_ + "/socket";
+    server_.emplace(Server::listen(url_).value());
+  }
+  void TearDown() override {
+    server_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  // Returns the status of a child that does this, as of waitpid().
+  static int child_that(const std::function<void()>& act) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(30);
+      act();
+      ::_exit(0);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return status;
+  }
+  bool has_file() const { return std::filesystem::exists(folder_ + "/socket"); }
+
+  std::string folder_, url_;
+  std::optional<Server> server_;
+};
+
+TEST_F(UnixServerFork, ChildThatDestroysItsCopyLeavesTheSocketToTheParent) {
+  EXPECT_EQ(child_that([this] { server_.reset(); }), 0);
+  auto client = Client::begin_connect(url_);
+  ASSERT_TRUE(client) << client.error().message();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (server_->connections() == 0 && std::chrono::steady_clock::now() < end) {
+    client->progress();
+    server_->progress();
+  }
+  EXPECT_TRUE(client->connected());
+  server_.reset();
+  EXPECT_FALSE(has_file());
+}
+
+// A daemon that forks once it listens removes its file at its end.
+TEST_F(UnixServerFork, ChildThatGoesOnWithTheServerRemovesItsSocket) {
+  EXPECT_EQ(child_that([this] {
+              server_->progress();
+              server_.reset();
+            }),
+            0);
+  EXPECT_FALSE(has_file());
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ClientFork, ::testing::Values("rdma", "tcp"));

@@ -41,6 +41,9 @@ ConnectingClient::ConnectingClient(std::unique_ptr<rdma::Provider> owned, rdma::
 ConnectingClient::~ConnectingClient() {
   RPCRDMA_REQUIRE(!flow_.in_round(), "a client is destroyed inside of one of its callbacks");
   close();
+  // Without a connection this ends all calls: a copy in a child process must not use what it shares
+  // with its parent, whose timer and wake-ups a round would take.
+  if (connection_ == nullptr) pump();
   // Calls give back what they hold when the connection has flushed them.
   const auto is_busy = [this] {
     return flow_.calls_in_flight() > 0 || flow_.calls().own_is_under_way();
