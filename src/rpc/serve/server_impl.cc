@@ -92,6 +92,7 @@ ServerImpl::~ServerImpl() {
     if (has_caller && peer.connection->engine().link().chunks) peer.session->disconnect();
   });
   peers_.for_each<RdmaPeer>([](RdmaPeer& peer) { peer.session->caller().release(); });
+  disconnected_.end_all();  // a callback of the last calls may have made a client to outlive these
 }
 
 // A call stays until its step has ended, since the authenticator may use it.
