@@ -40,10 +40,10 @@ class RPCRDMA_EXPORT Call {
   // be longer than a message, room for a Long Reply is provided.
   void expect_results(std::uint32_t size_max) noexcept;
   // Overrides ClientOptions::call_timeout. A call that times out keeps its credit until the server
-  // answers. If nothing at all has come since it was sent, or such calls hold every credit, the
-  // connection ends, and with it all calls under way unless ClientOptions::reconnect makes them
-  // again; so it does over RDMA when the server answers a call with chunks after its time
-  // (docs/adr/0017-silent-connections.md).
+  // answers. If nothing at all has come over RDMA since it was sent, or such calls hold every
+  // credit, the connection ends, and with it all calls under way unless ClientOptions::reconnect
+  // makes them again; so it does when the server answers a call with chunks after its time
+  // (docs/adr/0017-silent-connections.md). Over TCP it ends if the server has not taken the call.
   void time_out_after(std::chrono::nanoseconds timeout) noexcept;
 
  private:

@@ -136,7 +136,8 @@ class RPCRDMA_EXPORT ClientIdentity {
 
 class RPCRDMA_EXPORT Client {
  public:
-  // Blocks until the connection is up or ProviderOptions::setup_timeout_client has passed.
+  // Blocks until the connection is up or ProviderOptions::setup_timeout_client has passed, for each
+  // address.
   static Expected<Client, Error> connect(Destination to, const ClientOptions& options = {});
   // Begins to connect to the first address and returns at once, for an event loop with other work.
   // progress() continues until connected(), or until ended(); prepare() then fails with the reason.

@@ -59,8 +59,10 @@ struct ProviderOptions {
   // siwarp: the numbers of its sockets begin here, where the limit of descriptors allows it. A
   // program that uses select() keeps those below FD_SETSIZE for itself. 0: the system chooses.
   int descriptors_from = 0;
-  std::chrono::milliseconds setup_timeout_client{10'000};  // for the whole connection setup
-  std::chrono::milliseconds setup_timeout_server{5'000};   // drops a silent peer after this
+  // For the whole set-up of one connection: each address of a list, and each connection that is
+  // made to try version two or a profile, has it anew.
+  std::chrono::milliseconds setup_timeout_client{10'000};
+  std::chrono::milliseconds setup_timeout_server{5'000};  // drops a silent peer after this
 };
 
 // The versions of RPC-over-RDMA to use: 1 (RFC 8166), and 2 (draft-cel-nfsv4-rpcrdma-version-two),
@@ -201,10 +203,11 @@ struct ClientOptions {
   // VersionTwo::set_characteristic().
   std::vector<CharacteristicType> characteristics;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(60);
-  // A call that times out ends its connection if nothing at all has come since the call was sent.
+  // Over RDMA a call that times out ends its connection if nothing at all has come since the call
+  // was sent; over TCP, whatever this says, only if the server has not taken all of the call.
   // false: only when such calls hold every credit, for programs whose time-outs are shorter than
-  // their slowest calls. Over RDMA a late answer to a call with chunks ends it in either case: it
-  // uses memory that the program has again (docs/adr/0017-silent-connections.md).
+  // their slowest calls. A late answer to a call with chunks ends it in either case: it uses memory
+  // that the program has again (docs/adr/0017-silent-connections.md).
   bool ends_silent_connections = true;
   Authentication auth;  // who the calls come from; by default nobody says
   ReconnectOptions reconnect;
