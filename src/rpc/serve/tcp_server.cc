@@ -218,7 +218,9 @@ std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
 // behind it. Silent ones, and those that leave their replies, make room; and then idle ones of a
 // host that has more than its share, whose mounts connect again.
 bool TcpServer::end_spare(std::string_view peer, Instant now) {
-  Link* leaves = oldest_of([now](const TcpSession& each) { return each.may_make_room(now); });
+  Link* leaves = oldest_of([&](const TcpSession& each) {
+    return each.may_make_room(now, shared_.state.options.pull_rate_min);
+  });
   if (leaves == nullptr) leaves = spare_for(peer, now);
   if (leaves == nullptr) return false;
   leaves->session->make_room();

@@ -76,8 +76,8 @@ bool TcpSession::progress(RoundTime& time) noexcept {
   settle();
   if (ended()) serving_.retry_duplicates();  // gives them up
   if (stepping_up_) release_socket();
-  const bool has_come =
-      moves_.note(time, calls_ended_ + in_service_, settled_ + answered_.size(), settled_);
+  const bool has_come = moves_.note(time, calls_ended_ + in_service_, settled_ + answered_.size(),
+                                    settled_, connection_->bytes_sent());
   const Instant now = time.now();
   if (!was_idle || !is_idle() || has_come) busy_until_ = now;
   // A record for which there is no memory is not the peer's to complete.

@@ -89,11 +89,12 @@ class TcpSession final : public ReplyCarrier {
   // Ends the connection in order. Precondition: idle_since().
   void end_idle() { connection_->finish(); }
   // Returns whether another connection may have its place: all Calls are answered, and the client
-  // has made none but NULL, or leaves their replies where they are for a while.
-  bool may_make_room(Instant now) const noexcept {
-    constexpr std::chrono::seconds kLeft{1};
+  // has made none but NULL, or leaves their replies where they are for a while. `rate_min`: bytes
+  // per second that a peer takes that does not leave them.
+  bool may_make_room(Instant now, std::uint32_t rate_min) const noexcept {
     const bool is_executing = in_service_ > answered_.size();
-    const bool is_left = connection_->bytes_unsent() > 0 && now - moves_.last_move() >= kLeft;
+    const bool is_left = connection_->bytes_unsent() > 0 &&
+                         moves_.are_over(now, connection_->bytes_sent(), rate_min);
     return !is_executing && (!serving_.has_served() || is_left);
   }
   // Returns whether the peer has left a record incomplete (rest_of_record.h). It repeats the Call,

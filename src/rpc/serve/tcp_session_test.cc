@@ -95,9 +95,10 @@ class TcpSessionTest : public ::testing::Test {
     take_turn(now);
   }
   // The peer takes the first reply, and some of what is behind it.
-  void take_reply(Instant now) {
+  void take_reply(Instant now) { take(now, results_.size() + 1); }
+  void take(Instant now, std::size_t size_min) {
     std::vector<std::byte> room(64U << 10U);
-    for (std::size_t taken = 0; taken <= results_.size();) {
+    for (std::size_t taken = 0; taken < size_min;) {
       const ssize_t size = ::read(peer_.value(), room.data(), room.size());
       if (size > 0) {
         taken += static_cast<std::size_t>(size);
@@ -110,6 +111,7 @@ class TcpSessionTest : public ::testing::Test {
     take_turn(now);
   }
 
+  static constexpr std::uint32_t kRate = 64U << 10U;
   static constexpr Instant kBegin = Instant(hours(1));
 
   const std::unique_ptr<posix::Reactor> reactor_ = std::move(*posix::Reactor::make());
@@ -132,10 +134,10 @@ class TcpSessionTest : public ::testing::Test {
 TEST_F(TcpSessionTest, PeerHasItsTimeForAReplyHoweverLongTheServiceTook) {
   call();
   const Instant answered = kBegin + hours(1);
-  EXPECT_FALSE(session_->may_make_room(answered)) << "a call is in service";
+  EXPECT_FALSE(session_->may_make_room(answered, kRate)) << "a call is in service";
   answer_all(answered);
-  EXPECT_FALSE(session_->may_make_room(answered + milliseconds(900)));
-  EXPECT_TRUE(session_->may_make_room(answered + milliseconds(1000))) << "the reply is left";
+  EXPECT_FALSE(session_->may_make_room(answered + milliseconds(900), kRate));
+  EXPECT_TRUE(session_->may_make_room(answered + milliseconds(1000), kRate)) << "the reply is left";
 }
 
 TEST_F(TcpSessionTest, PeerHasItsTimeForAReplyHoweverLongTheServiceTookInItsTurn) {
@@ -146,8 +148,8 @@ TEST_F(TcpSessionTest, PeerHasItsTimeForAReplyHoweverLongTheServiceTookInItsTurn
   };
   mailbox_.in_turn = session_.get();
   call();
-  EXPECT_FALSE(session_->may_make_room(clock_ + milliseconds(900)));
-  EXPECT_TRUE(session_->may_make_room(clock_ + milliseconds(1000))) << "the reply is left";
+  EXPECT_FALSE(session_->may_make_room(clock_ + milliseconds(900), kRate));
+  EXPECT_TRUE(session_->may_make_room(clock_ + milliseconds(1000), kRate)) << "the reply is left";
 }
 
 TEST_F(TcpSessionTest, PeerThatTakesItsRepliesOneAfterTheOtherHasLeftNone) {
@@ -155,8 +157,18 @@ TEST_F(TcpSessionTest, PeerThatTakesItsRepliesOneAfterTheOtherHasLeftNone) {
   call();
   answer_all(kBegin);
   take_reply(kBegin + milliseconds(900));
-  EXPECT_FALSE(session_->may_make_room(kBegin + milliseconds(1800)));
-  EXPECT_TRUE(session_->may_make_room(kBegin + milliseconds(1900))) << "the second reply is left";
+  EXPECT_FALSE(session_->may_make_room(kBegin + milliseconds(1800), kRate));
+  EXPECT_TRUE(session_->may_make_room(kBegin + milliseconds(1900), kRate))
+      << "the second reply is left";
+}
+
+TEST_F(TcpSessionTest, PeerThatTakesALongReplyAsFastAsItMustHasNotLeftIt) {
+  call();
+  answer_all(kBegin);
+  EXPECT_TRUE(session_->may_make_room(kBegin + milliseconds(1500), kRate));
+  take(kBegin + milliseconds(100), results_.size() / 4);
+  EXPECT_FALSE(session_->may_make_room(kBegin + milliseconds(1500), kRate));
+  EXPECT_TRUE(session_->may_make_room(kBegin + hours(1), kRate));
 }
 
 }  // namespace
