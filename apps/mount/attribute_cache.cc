@@ -7,10 +7,6 @@ namespace {
 
 thread_local std::uint64_t order = 0;
 
-AttributeCache::Point next_in_order() {
-  return AttributeCache::Point{++order};
-}
-
 bool same(const nfs3::nfstime3& a, const nfs3::nfstime3& b) {
   return a.seconds == b.seconds && a.nseconds == b.nseconds;
 }
@@ -26,8 +22,8 @@ bool is_unchanged(const nfs3::fattr3& before, const nfs3::fattr3& now) {
 
 }  // namespace
 
-AttributeCache::Point AttributeCache::now_in_order() noexcept {
-  return next_in_order();
+AttributeCache::Point AttributeCache::now_in_order(Time now) noexcept {
+  return {++order, now};
 }
 
 Clock::duration AttributeCache::left(Time now) const noexcept {
@@ -36,8 +32,8 @@ Clock::duration AttributeCache::left(Time now) const noexcept {
   const auto least = is_directory ? time_outs_->directory_min : time_outs_->file_min;
   const auto most = is_directory ? time_outs_->directory_max : time_outs_->file_max;
   const Clock::duration time_out =
-      std::max<Clock::duration>(least, std::min<Clock::duration>(most, taken_ - changed_));
-  const auto end = taken_ + std::min<Clock::duration>(time_out, most);
+      std::max<Clock::duration>(least, std::min<Clock::duration>(most, asked_ - changed_));
+  const auto end = asked_ + std::min<Clock::duration>(time_out, most);
   return end > now ? end - now : Clock::duration{};
 }
 
@@ -45,17 +41,17 @@ const nfs3::fattr3* AttributeCache::fresh(Time now) const noexcept {
   return left(now) > Clock::duration{} ? &*last_ : nullptr;
 }
 
-void AttributeCache::keep(const nfs3::fattr3& found, bool is_own_change, Time now) {
+void AttributeCache::keep(const nfs3::fattr3& found, bool is_own_change, Time asked) {
   const bool has_changed = !last_ || !is_unchanged(*last_, found);
-  if (has_changed || is_own_change) changed_ = now;
+  if (has_changed || is_own_change) changed_ = asked;
   if (last_ && has_changed && !is_own_change) ++version_;
   last_ = found;
-  taken_ = now;
+  asked_ = asked;
   is_fresh_ = true;
 }
 
-bool AttributeCache::take(const nfs3::fattr3& found, Point begun, Time now) {
-  if (is_overtaken(begun) || now < taken_) return false;
+bool AttributeCache::take(const nfs3::fattr3& found, Point begun) {
+  if (is_overtaken(begun)) return false;
   const bool is_late = begun < newest_;
   if (last_ && begun < obtained_) {
     // Both calls were under way together. A server that took the later one first shows it by the
@@ -69,7 +65,7 @@ bool AttributeCache::take(const nfs3::fattr3& found, Point begun, Time now) {
     }
   }
   if (is_late) return is_fresh_ && is_unchanged(*last_, found);
-  keep(found, false, now);
+  keep(found, false, begun.time);
   newest_ = begun;
   obtained_ = next_in_order();
   return true;
@@ -80,14 +76,14 @@ std::uint64_t AttributeCache::version_shown(Point begun, const nfs3::fattr3* fou
   return begun >= newest_ || is_same ? version_ : kNoVersion;
 }
 
-AttributeCache::Point AttributeCache::begin_change() noexcept {
+AttributeCache::Point AttributeCache::begin_change(Time now) noexcept {
   ++changes_under_way_;
-  last_change_ = next_in_order();
+  last_change_ = now_in_order(now);
   is_fresh_ = false;
   return last_change_;
 }
 
-bool AttributeCache::end_change(const nfs3::wcc_data* change, Point begun, Time now) {
+bool AttributeCache::end_change(const nfs3::wcc_data* change, Point begun) {
   --changes_under_way_;
   const bool was_alone = begun == last_change_ && changes_under_way_ == 0;
   last_change_ = next_in_order();
@@ -98,7 +94,7 @@ bool AttributeCache::end_change(const nfs3::wcc_data* change, Point begun, Time 
                       same(before->ctime, last_->ctime);
   if (!is_own) ++version_;
   if (was_alone && after != nullptr) {
-    keep(*after, true, now);
+    keep(*after, true, begun.time);
   } else {
     is_fresh_ = false;  // the order in which the server made our changes is unknown
   }

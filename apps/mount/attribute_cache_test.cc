@@ -34,7 +34,7 @@ nfs3::wcc_data change_of(const nfs3::fattr3& before, const nfs3::fattr3& after) 
 
 class AttributeCacheTest : public testing::Test {
  protected:
-  void take(const nfs3::fattr3& found) { cache_.take(found, cache_.now_in_order(), now_); }
+  void take(const nfs3::fattr3& found) { cache_.take(found, cache_.now_in_order(now_)); }
   bool is_fresh() const { return cache_.fresh(now_) != nullptr; }
 
   TimeOuts time_outs_;
@@ -69,6 +69,17 @@ TEST_F(AttributeCacheTest, TimeOutGrowsWithTheAgeOfTheLastChangeUpToTheGreatest)
   EXPECT_EQ(cache_.left(now_), seconds(3));
 }
 
+TEST_F(AttributeCacheTest, AttributesAreAsOldAsTheirCall) {
+  const auto begun = cache_.now_in_order(now_);
+  now_ += seconds(2);
+  EXPECT_TRUE(cache_.take(file_of(1, 1), begun));
+  EXPECT_EQ(cache_.left(now_), seconds(1));
+  const auto next = cache_.now_in_order(now_);
+  now_ += seconds(80);
+  EXPECT_TRUE(cache_.take(file_of(1, 2), next));
+  EXPECT_FALSE(is_fresh());
+}
+
 TEST_F(AttributeCacheTest, TimeOutsOfZeroAskEachTime) {
   time_outs_ = {milliseconds(0), milliseconds(0), milliseconds(0), milliseconds(0)};
   take(file_of(1, 1));
@@ -87,20 +98,28 @@ TEST_F(AttributeCacheTest, ChangeElsewhereGrowsTheVersion) {
 TEST_F(AttributeCacheTest, OwnChangeKeepsTheVersion) {
   take(file_of(1, 1));
   const auto version = cache_.version();
-  const auto begun = cache_.begin_change();
+  const auto begun = cache_.begin_change(now_);
   const auto change = change_of(file_of(1, 1), file_of(5, 2));
-  cache_.end_change(&change, begun, now_);
+  cache_.end_change(&change, begun);
   EXPECT_EQ(cache_.version(), version);
   ASSERT_TRUE(is_fresh());
   EXPECT_EQ(cache_.fresh(now_)->size, 5U);
 }
 
+TEST_F(AttributeCacheTest, AttributesBehindAnOwnChangeAreAsOldAsItsCall) {
+  const auto begun = cache_.begin_change(now_);
+  now_ += seconds(2);
+  const auto change = change_of(file_of(1, 1), file_of(5, 2));
+  cache_.end_change(&change, begun);
+  EXPECT_EQ(cache_.left(now_), seconds(1));
+}
+
 TEST_F(AttributeCacheTest, ChangeElsewhereBeforeOursGrowsTheVersion) {
   take(file_of(1, 1));
   const auto version = cache_.version();
-  const auto begun = cache_.begin_change();
+  const auto begun = cache_.begin_change(now_);
   const auto change = change_of(file_of(1, 2), file_of(5, 3));
-  cache_.end_change(&change, begun, now_);
+  cache_.end_change(&change, begun);
   EXPECT_GT(cache_.version(), version);
   EXPECT_TRUE(is_fresh());
 }
@@ -108,77 +127,78 @@ TEST_F(AttributeCacheTest, ChangeElsewhereBeforeOursGrowsTheVersion) {
 TEST_F(AttributeCacheTest, ChangeWithoutConsistencyDataGrowsTheVersion) {
   take(file_of(1, 1));
   const auto version = cache_.version();
-  cache_.end_change(nullptr, cache_.begin_change(), now_);
+  cache_.end_change(nullptr, cache_.begin_change(now_));
   EXPECT_GT(cache_.version(), version);
   EXPECT_FALSE(is_fresh());
 }
 
 TEST_F(AttributeCacheTest, AttributesThatAChangeMayHaveOvertakenAreNotKept) {
   take(file_of(1, 1));
-  const auto asked = cache_.now_in_order();
-  const auto begun = cache_.begin_change();
-  cache_.take(file_of(1, 1), asked, now_);
+  const auto asked = cache_.now_in_order(now_);
+  const auto begun = cache_.begin_change(now_);
+  cache_.take(file_of(1, 1), asked);
   EXPECT_FALSE(is_fresh());
   const auto change = change_of(file_of(1, 1), file_of(5, 2));
-  cache_.end_change(&change, begun, now_);
-  cache_.take(file_of(1, 1), asked, now_);
+  cache_.end_change(&change, begun);
+  cache_.take(file_of(1, 1), asked);
+  ASSERT_TRUE(is_fresh());
   EXPECT_EQ(cache_.fresh(now_)->size, 5U);
 }
 
 TEST_F(AttributeCacheTest, AttributesOfAnEarlierCallDoNotReplaceThoseOfALaterOne) {
-  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
-  EXPECT_TRUE(cache_.take(file_of(5, 2), later, now_));
+  const auto earlier = cache_.now_in_order(now_), later = cache_.now_in_order(now_);
+  EXPECT_TRUE(cache_.take(file_of(5, 2), later));
   const auto version = cache_.version();
-  EXPECT_FALSE(cache_.take(file_of(1, 1), earlier, now_));
+  EXPECT_FALSE(cache_.take(file_of(1, 1), earlier));
   ASSERT_TRUE(is_fresh());
   EXPECT_EQ(cache_.fresh(now_)->size, 5U);
   EXPECT_EQ(cache_.version(), version);
 }
 
 TEST_F(AttributeCacheTest, AttributesOfCallsThatEndInTheirOrderAreKept) {
-  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
-  EXPECT_TRUE(cache_.take(file_of(1, 1), earlier, now_));
-  EXPECT_TRUE(cache_.take(file_of(5, 2), later, now_));
+  const auto earlier = cache_.now_in_order(now_), later = cache_.now_in_order(now_);
+  EXPECT_TRUE(cache_.take(file_of(1, 1), earlier));
+  EXPECT_TRUE(cache_.take(file_of(5, 2), later));
   ASSERT_TRUE(is_fresh());
   EXPECT_EQ(cache_.fresh(now_)->size, 5U);
 }
 
 // A server works on several calls at a time.
 TEST_F(AttributeCacheTest, CallsThatTheServerTookInTheOtherOrderLeaveItToBeAsked) {
-  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
-  cache_.take(file_of(1, 1), later, now_);
-  EXPECT_FALSE(cache_.take(file_of(5, 2), earlier, now_));
+  const auto earlier = cache_.now_in_order(now_), later = cache_.now_in_order(now_);
+  cache_.take(file_of(1, 1), later);
+  EXPECT_FALSE(cache_.take(file_of(5, 2), earlier));
   EXPECT_FALSE(is_fresh());
   take(file_of(5, 2));
   EXPECT_TRUE(is_fresh());
-  const auto third = cache_.now_in_order(), fourth = cache_.now_in_order();
-  cache_.take(file_of(7, 4), third, now_);
-  EXPECT_FALSE(cache_.take(file_of(6, 3), fourth, now_));
+  const auto third = cache_.now_in_order(now_), fourth = cache_.now_in_order(now_);
+  cache_.take(file_of(7, 4), third);
+  EXPECT_FALSE(cache_.take(file_of(6, 3), fourth));
   EXPECT_FALSE(is_fresh());
 }
 
 TEST_F(AttributeCacheTest, LateAttributesThatAreTheSameAreAsGoodAsNewOnes) {
-  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
-  cache_.take(file_of(1, 1), later, now_);
-  EXPECT_TRUE(cache_.take(file_of(1, 1), earlier, now_));
+  const auto earlier = cache_.now_in_order(now_), later = cache_.now_in_order(now_);
+  cache_.take(file_of(1, 1), later);
+  EXPECT_TRUE(cache_.take(file_of(1, 1), earlier));
   EXPECT_TRUE(is_fresh());
 }
 
 // They were expired because of a change of ours that says nothing of them.
 TEST_F(AttributeCacheTest, CallThatBeganBeforeTheyExpiredDoesNotMakeThemFresh) {
   take(file_of(1, 1));
-  const auto asked = cache_.now_in_order();
+  const auto asked = cache_.now_in_order(now_);
   cache_.expire();
-  EXPECT_FALSE(cache_.take(file_of(1, 2), asked, now_));
+  EXPECT_FALSE(cache_.take(file_of(1, 2), asked));
   EXPECT_FALSE(is_fresh());
   take(file_of(1, 3));
   EXPECT_TRUE(is_fresh());
 }
 
 TEST_F(AttributeCacheTest, NamesOfALateReplyAreOfNoVersion) {
-  const auto earlier = cache_.now_in_order(), later = cache_.now_in_order();
+  const auto earlier = cache_.now_in_order(now_), later = cache_.now_in_order(now_);
   const nfs3::fattr3 old = file_of(1, 1), now = file_of(1, 2);
-  cache_.take(now, later, now_);
+  cache_.take(now, later);
   EXPECT_EQ(cache_.version_shown(later, &now), cache_.version());
   EXPECT_EQ(cache_.version_shown(earlier, &now), cache_.version());
   EXPECT_EQ(cache_.version_shown(earlier, &old), AttributeCache::kNoVersion);
@@ -187,17 +207,18 @@ TEST_F(AttributeCacheTest, NamesOfALateReplyAreOfNoVersion) {
 
 TEST_F(AttributeCacheTest, ChangesThatOverlapLeaveTheServerToBeAsked) {
   take(file_of(1, 1));
-  const auto first = cache_.begin_change();
-  const auto second = cache_.begin_change();
+  const auto first = cache_.begin_change(now_);
+  const auto second = cache_.begin_change(now_);
   const auto late = change_of(file_of(5, 2), file_of(9, 3));
   const auto early = change_of(file_of(1, 1), file_of(5, 2));
-  cache_.end_change(&late, second, now_);
-  cache_.end_change(&early, first, now_);
+  cache_.end_change(&late, second);
+  cache_.end_change(&early, first);
   EXPECT_FALSE(is_fresh());
 }
 
 // A second client changes a file of a server at any time. This client looks at it through the
-// cache, and changes it itself. It never shows a state that is older than the time-out allows.
+// cache, and changes it itself; some replies come late. It never shows a state that is older than
+// the time-out allows.
 TEST(AttributeCacheModel, ShowsEveryChangeElsewhereWithinTheTimeOut) {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
@@ -225,20 +246,26 @@ TEST(AttributeCacheModel, ShowsEveryChangeElsewhereWithinTheTimeOut) {
           change();
           break;
         case 1: {
-          const auto begun = cache.begin_change();
+          const auto begun = cache.begin_change(now);
           if (below(4) == 0) change();
           const nfs3::fattr3 before = server;
           change();
           const auto data = change_of(before, server);
-          cache.end_change(below(5) == 0 ? nullptr : &data, begun, now);
+          if (below(4) == 0) change();
+          now += milliseconds(below(4) == 0 ? below(80'000) : 0);
+          cache.end_change(below(5) == 0 ? nullptr : &data, begun);
           break;
         }
         default: {
           const nfs3::fattr3* shown = cache.fresh(now);
           if (shown == nullptr) {
-            const auto asked = cache.now_in_order();
-            cache.take(server, asked, now);
-            shown = &server;
+            const auto asked = cache.now_in_order(now);
+            const nfs3::fattr3 found = server;
+            if (below(4) == 0) change();
+            now += milliseconds(below(4) == 0 ? below(80'000) : 0);  // the reply comes late
+            cache.take(found, asked);
+            shown = cache.fresh(now);
+            if (shown == nullptr) break;
           }
           if (shown->ctime.seconds == server.ctime.seconds) {
             // Content of the same version was read when the file had the same state, or is own.
@@ -281,14 +308,14 @@ TEST(AttributeCacheModel, ShowsNothingOlderThanWhatItHasShown) {
           ++clock;
           break;
         case 1:
-          calls.push_back({AttributeCache::now_in_order(), {}});
+          calls.push_back({AttributeCache::now_in_order(now), {}});
           break;
         case 2:
           if (!calls.empty() && !calls[at].answer) calls[at].answer = file_of(0, clock);
           break;
         default: {
           if (calls.empty() || !calls[at].answer) break;
-          const bool is_kept = cache.take(*calls[at].answer, calls[at].begun, now);
+          const bool is_kept = cache.take(*calls[at].answer, calls[at].begun);
           calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(at));
           const nfs3::fattr3* const fresh = cache.fresh(now);
           EXPECT_TRUE(!is_kept || fresh != nullptr) << "seed " << seed;
@@ -299,7 +326,7 @@ TEST(AttributeCacheModel, ShowsNothingOlderThanWhatItHasShown) {
       }
     }
     EXPECT_GT(shown, 1U) << "seed " << seed;
-    EXPECT_TRUE(cache.take(file_of(0, ++clock), AttributeCache::now_in_order(), now));
+    EXPECT_TRUE(cache.take(file_of(0, ++clock), AttributeCache::now_in_order(now)));
     EXPECT_NE(cache.fresh(now), nullptr);
   }
 }
@@ -324,16 +351,16 @@ TEST(AttributeCacheModel, VersionTellsContentThatSomebodyElseHasChanged) {
           ++foreign_changes;
           break;
         case 1: {
-          const auto begun = cache.begin_change();
+          const auto begun = cache.begin_change(now);
           const nfs3::fattr3 before = server;
           server = file_of(random() % 3, ++clock);
           const auto data = change_of(before, server);
-          cache.end_change(&data, begun, now);
+          cache.end_change(&data, begun);
           break;
         }
         default:
           // As an open does: it asks, and keeps what was read if the version is the same.
-          cache.take(server, cache.now_in_order(), now);
+          cache.take(server, cache.now_in_order(now));
           if (read_version == cache.version()) {
             EXPECT_EQ(read_at, foreign_changes) << "seed " << seed;
           }

@@ -104,7 +104,7 @@ Task<Outcome<void>> AttributeOperations::check_access(Hold node, int mask, Who w
     if (*known == wanted) co_return Outcome<void>();
     co_return failed(EACCES);
   }
-  const auto begun = AttributeCache::now_in_order();
+  const auto begun = AttributeCache::now_in_order(Tree::now());
   const std::uint32_t asked = wanted | nfs3::ACCESS3_READ | nfs3::ACCESS3_MODIFY |
                               nfs3::ACCESS3_LOOKUP | nfs3::ACCESS3_EXECUTE | nfs3::ACCESS3_EXTEND |
                               nfs3::ACCESS3_DELETE;
@@ -124,7 +124,7 @@ Task<Outcome<void>> AttributeOperations::check_access(Hold node, int mask, Who w
 }
 
 Task<Outcome<std::string>> AttributeOperations::read_link(Hold node, Who who) {
-  const auto begun = AttributeCache::now_in_order();
+  const auto begun = AttributeCache::now_in_order(Tree::now());
   const nfs3::READLINK3args args{node->handle};
   auto reply = co_await tree_.calls().read_link(args, who.as());
   if (!reply) co_return failed(error_of(reply.error()));

@@ -11,7 +11,7 @@
 namespace mounts {
 
 struct Change {
-  explicit Change(Node& of) : node(of), begun(of.attributes.begin_change()) {}
+  explicit Change(Node& of) : node(of), begun(of.attributes.begin_change(Tree::now())) {}
   // A change that may add a name to the directory.
   Change(Tree& tree, Node& of, std::string_view name) : Change(of) { tree.note_possible(of, name); }
   Change(const Change&) = delete;
@@ -22,8 +22,8 @@ struct Change {
     if (std::exchange(has_ended, true)) return;
     after = change != nullptr ? change->after.attributes() : nullptr;
     if (after != nullptr && !node.can_have(*after)) after = nullptr, change = nullptr;
-    const bool was_alone = node.attributes.end_change(change, begun, Tree::now());
-    if (was_alone) ended = AttributeCache::now_in_order();
+    const bool was_alone = node.attributes.end_change(change, begun);
+    if (was_alone) ended = AttributeCache::now_in_order(Tree::now());
     if (was_alone) version = node.attributes.version();
   }
 

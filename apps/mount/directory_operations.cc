@@ -63,7 +63,6 @@ int DirectoryOperations::take(OpenDirectory& directory, nfs3::READDIRPLUS3res& r
   directory.page_begun = begun;
   directory.page_version =
       directory.node->attributes.version_shown(begun, found->dir_attributes.attributes());
-  directory.page_time = Tree::now();
   DirectoryReader::Page page{{}, found->cookieverf, found->reply.eof};
   for (nfs3::entryplus3& each : found->reply.entries) {
     DirectoryReader::Entry& entry = page.entries.emplace_back();
@@ -88,7 +87,6 @@ int DirectoryOperations::take(OpenDirectory& directory, nfs3::READDIR3res& reply
   directory.page_begun = begun;
   directory.page_version =
       directory.node->attributes.version_shown(begun, found->dir_attributes.attributes());
-  directory.page_time = Tree::now();
   DirectoryReader::Page page{{}, found->cookieverf, found->reply.eof};
   for (nfs3::entry3& each : found->reply.entries) {
     page.entries.push_back({std::move(each.name), each.fileid, each.cookie});
@@ -99,7 +97,7 @@ int DirectoryOperations::take(OpenDirectory& directory, nfs3::READDIR3res& reply
 Task<int> DirectoryOperations::ask(DirectoryId id, DirectoryReader::Ask wanted, bool with_nodes,
                                    Who who) {
   const Hold node = tree_.nodes().find(directories_.at(id).node->id);
-  const auto begun = AttributeCache::now_in_order();
+  const auto begun = AttributeCache::now_in_order(Tree::now());
   int error = 0;
   if (with_nodes) {
     const nfs3::READDIRPLUS3args args{node->handle, wanted.cookie, wanted.verifier, kNamesSize,
@@ -130,8 +128,7 @@ Entry DirectoryOperations::entry_of(OpenDirectory& directory, const DirectoryRea
   Hold node = tree_.nodes().find_or_add(*entry.handle, *entry.attributes);
   if (node->id == parent.id || node->id == kRootNode) return {};
   // A page may lie here for as long as the kernel wants: our changes since then are newer.
-  const bool is_newest =
-      node->attributes.take(*entry.attributes, directory.page_begun, directory.page_time);
+  const bool is_newest = node->attributes.take(*entry.attributes, directory.page_begun);
   const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now());
   // The kernel takes the size that it is shown, and appends behind it: it rather asks again.
   if (!is_newest && fresh == nullptr) return {};

@@ -46,7 +46,6 @@ class DirectoryOperations {
     DirectoryReader reader;
     AttributeCache::Point page_begun{};  // where the call of the page at hand began
     std::uint64_t page_version = 0;      // of the directory, as the page has it
-    Time page_time{};                    // when it was answered
     bool is_busy = false;
   };
 

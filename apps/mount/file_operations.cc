@@ -84,7 +84,7 @@ Task<Outcome<FileOperations::Opened>> FileOperations::open_counted(Hold node, in
                         node->attributes.fresh(Tree::now()) != nullptr;
   if (!may_skip) {
     co_await Tree::wait_until_written(tree_.nodes().find(node->id));
-    const auto begun = AttributeCache::now_in_order();
+    const auto begun = AttributeCache::now_in_order(Tree::now());
     const nfs3::ACCESS3args args{node->handle, kAskedAtOpen};
     auto reply = co_await tree_.calls().access(args, who.as());
     if (!reply) co_return failed(error_of(reply.error()));
@@ -175,7 +175,7 @@ Task<FileOperations::ReadResult> FileOperations::read_whole(Hold node, std::uint
             .first(std::min<std::size_t>(into.size() - result.count, tree_.read_size()));
     const nfs3::READ3args args{node->handle, offset + result.count,
                                static_cast<std::uint32_t>(rest.size())};
-    const auto begun = AttributeCache::now_in_order();
+    const auto begun = AttributeCache::now_in_order(Tree::now());
     auto reply = co_await tree_.calls().read(args, rest, who.as());
     if (!reply) {
       result.error = error_of(reply.error());

@@ -1,5 +1,5 @@
 // Replies that overtake each other: what a later call has found stays, and the operation whose
-// reply comes late answers its program as well as it can.
+// reply comes late answers its program as well as it can. Attributes are as old as their call.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,6 +122,83 @@ TEST_F(LateReplies, RightsFromBeforeAChangeOfTheModeAreNotRemembered) {
   EXPECT_TRUE(*late);
   EXPECT_NE(node->attributes.fresh(Tree::now()), nullptr);
   EXPECT_EQ(node->access.find(0, nullptr, nfs3::ACCESS3_READ, Tree::now()), std::nullopt);
+}
+
+// The server may have looked at the file as soon as the call began, however late its reply comes.
+class Age : public LateReplies {
+ protected:
+  void SetUp() override {
+    LateReplies::SetUp();
+    node_ = mount_->look_up("name");
+    node_->attributes.expire();
+  }
+  void TearDown() override {
+    node_ = {};
+    LateReplies::TearDown();
+  }
+  // Runs an operation that brings attributes of the node by its first call. Returns whether they
+  // are believed from the beginning of the call on, and not from the reply.
+  template <class T>
+  bool counts_from_the_call(Task<T> task) {
+    const Time before = Tree::now();
+    std::optional<T> result;
+    mount_->turns.begin(note_end(std::move(task), result));
+    const Time asked = Tree::now();
+    while (!result) mount_->progress();
+    EXPECT_TRUE(*result);
+    const auto time_out = TimeOuts().file_min;
+    const auto least = time_out - Clock::duration(1);
+    EXPECT_NE(node_->attributes.fresh(before + least), nullptr) << "the reply brings none";
+    return node_->attributes.fresh(asked + time_out) == nullptr;
+  }
+  Hold node() { return mount_->tree->nodes().find(node_->id); }
+
+  Hold node_;
+};
+
+TEST_F(Age, CountsFromTheQuestionForAttributes) {
+  EXPECT_TRUE(counts_from_the_call(mount_->attributes->get(node(), {})));
+}
+
+TEST_F(Age, CountsFromTheLookupOfAName) {
+  EXPECT_TRUE(counts_from_the_call(mount_->names->look_up(mount_->root(), "name", {})));
+}
+
+TEST_F(Age, CountsFromTheQuestionForAPageOfNames) {
+  liar_.list = [](nfs3::cookie3, nfs3::READDIRPLUS3resok& ok) {
+    nfs3::entryplus3& entry = ok.reply.entries.emplace_back();
+    entry.cookie = 1;
+    entry.name = "name";
+    entry.name_handle.set_handle(handle_of(7));
+    entry.name_attributes.set_attributes(attributes_of(ftype3::NF3REG, 7));
+    ok.reply.eof = true;
+  };
+  NamesForTest names;
+  const auto id = mount_->directories->open(mount_->root());
+  EXPECT_TRUE(counts_from_the_call(mount_->directories->read(id, 0, true, names, {})));
+  mount_->directories->release(id);
+}
+
+TEST_F(Age, CountsFromTheBeginningOfAChange) {
+  liar_.after_change = attributes_of(ftype3::NF3REG, 7);
+  liar_.changed_at = UINT32_MAX;  // SETATTR without a guard
+  nfs3::sattr3 mode;
+  mode.mode.set_mode(0);
+  EXPECT_TRUE(counts_from_the_call(mount_->attributes->set(node(), mode, {})));
+}
+
+TEST_F(Age, CountsFromTheBeginningOfTheMountForItsRoot) {
+  const auto time_out = TimeOuts().directory_min;
+  Tree tree(*mount_->server, mount_->turns, TreeOptions());
+  std::optional<Outcome<void>> begun;
+  const Time before = Tree::now();
+  mount_->turns.begin(note_end(tree.begin(), begun));
+  const Time asked = Tree::now();
+  while (!begun) mount_->progress();
+  ASSERT_TRUE(*begun);
+  const Hold root = tree.nodes().find(kRootNode);
+  EXPECT_NE(root->attributes.fresh(before + time_out - Clock::duration(1)), nullptr);
+  EXPECT_EQ(root->attributes.fresh(asked + time_out), nullptr);
 }
 
 }  // namespace

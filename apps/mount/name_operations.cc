@@ -69,7 +69,7 @@ Task<Outcome<Entry>> NameOperations::find(Hold parent, std::string name, Who who
 
 Task<Outcome<Entry>> NameOperations::ask(Hold parent, std::string name, Who who, Room room) {
   ++tree_.statistics().names_asked;
-  const auto begun = AttributeCache::now_in_order();
+  const auto begun = AttributeCache::now_in_order(Tree::now());
   const nfs3::LOOKUP3args args{{parent->handle, name}};
   auto reply = co_await tree_.calls().look_up(args, who.as());
   if (!reply) co_return failed(error_of(reply.error()));
@@ -118,7 +118,6 @@ Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::p
     if (reply->resok() == nullptr) co_return failed(error_of(reply->status()));
     known = reply->resok()->obj_attributes;
   }
-  const Time answered = Tree::now();
   const bool needs_room = room == Room::kNeeded && tree_.nodes().is_full();
   if (needs_room && !tree_.nodes().has(*handle.handle(), *known)) {
     if (const int error = co_await tree_.wait_for_room(who); error != 0) co_return failed(error);
@@ -127,7 +126,7 @@ Task<Outcome<Entry>> NameOperations::made(Hold parent, std::string name, nfs3::p
   // A directory that is its own parent would lock the kernel up.
   if (node->id == parent->id || node->id == kRootNode) co_return failed(ELOOP);
   std::optional<std::uint64_t> version;
-  if (!node->attributes.take(*known, seen.file, answered)) {
+  if (!node->attributes.take(*known, seen.file)) {
     // The kernel takes their size, and the next program that appends would write over bytes that
     // the server did not have yet.
     if (const nfs3::fattr3* const fresh = node->attributes.fresh(Tree::now())) {

@@ -29,16 +29,17 @@ Tree::Tree(nfs::Mounted& server, nfs::Turns& turns, const TreeOptions& options)
       names_(options_.nodes_max) {}
 
 Task<Outcome<void>> Tree::begin() {
+  const auto begun = AttributeCache::now_in_order(now());
   auto found = co_await server_.look_up_path(server_.path());
   if (!found) co_return failed(error_of(found.error()));
   if (found->attributes.type != nfs3::ftype3::NF3DIR) co_return failed(ENOTDIR);
   const Hold root = nodes_.add_root(found->handle, found->attributes);
-  (void)root->attributes.take(found->attributes, AttributeCache::now_in_order(), now());
+  (void)root->attributes.take(found->attributes, begun);
   co_return Outcome<void>();
 }
 
 Task<Outcome<Tree::Asked>> Tree::ask_attributes(Node& node, Who who) {
-  const auto begun = AttributeCache::now_in_order();
+  const auto begun = AttributeCache::now_in_order(now());
   const nfs3::GETATTR3args args{node.handle};
   ++statistics_.attributes_asked;
   auto reply = co_await calls_.get_attributes(args, who.as());
@@ -46,7 +47,7 @@ Task<Outcome<Tree::Asked>> Tree::ask_attributes(Node& node, Who who) {
   if (reply->resok() == nullptr) co_return failed(refusal(node, reply->status()));
   const nfs3::fattr3 found = reply->resok()->obj_attributes;
   if (!node.can_have(found)) co_return failed(refusal(node, nfsstat3::NFS3ERR_STALE));
-  if (node.attributes.take(found, begun, now())) {
+  if (node.attributes.take(found, begun)) {
     co_return Asked{found, node.attributes.version()};
   }
   if (const nfs3::fattr3* const fresh = node.attributes.fresh(now())) {
@@ -80,7 +81,7 @@ bool Tree::note(Node& node, const nfs3::fattr3& attributes, AttributeCache::Poin
     (void)refusal(node, nfsstat3::NFS3ERR_STALE);
     return false;
   }
-  (void)node.attributes.take(attributes, begun, now());
+  (void)node.attributes.take(attributes, begun);
   return true;
 }
 
