@@ -111,6 +111,7 @@ Listener::Listener(posix::Reactor& reactor, posix::Fd socket, SocketFile file, s
       address_(std::move(address)) {}
 
 Listener::~Listener() {
+  if (reactor_.is_copy()) file_.release();  // the parent still listens there
   reactor_.unwatch(socket_.value(), *this);
 }
 

@@ -26,6 +26,8 @@ class SocketFile {
   SocketFile(SocketFile&& other) noexcept;
   SocketFile& operator=(SocketFile&&) = delete;
   ~SocketFile();
+  // Leaves the file where it is.
+  void release() noexcept { path_.clear(); }
 
  private:
   std::string path_;  // empty: none
@@ -70,7 +72,7 @@ class Listener final : private posix::Watched {
 
   posix::Reactor& reactor_;
   posix::Fd socket_;
-  const SocketFile file_;  // goes before the socket: a file without one would be left otherwise
+  SocketFile file_;  // goes before the socket: a file without one would be left otherwise
   const std::string address_;
   bool ready_ = false;
   Instant reports_at_{};  // when a lack of descriptors is worth a further report

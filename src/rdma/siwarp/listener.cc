@@ -101,6 +101,10 @@ Incoming::Incoming(Shard& shard, HalfOpen& half_open)
 
 Incoming::~Incoming() {
   if (!socket_) return;  // accepted
+  if (born_.elsewhere()) {
+    if (shard_ != nullptr) shard_->give_connection();
+    return;
+  }
   setup_->reject({});
   send_output(socket_, *setup_);
   if (shard_ == nullptr) {

@@ -49,7 +49,7 @@ class HalfOpen final : public posix::Watched {
 class Incoming final : public rdma::Incoming {
  public:
   Incoming(Shard& shard, HalfOpen& half_open);
-  ~Incoming() override;  // refuses
+  ~Incoming() override;  // refuses, but not in a child: its parent may accept
   Bytes private_data() const noexcept override { return setup_->peer_private_data(); }
   std::string_view peer_address() const noexcept override { return peer_address_; }
   bool receives_are_elastic() const noexcept override { return receives_are_elastic_; }
@@ -63,6 +63,7 @@ class Incoming final : public rdma::Incoming {
   std::unique_ptr<iwarp::MpaSetup> setup_;
   std::string peer_address_;
   const bool receives_are_elastic_;  // of all shards
+  const posix::BornHere born_{};
 };
 
 class Listener final : public rdma::Listener, private posix::Watched {

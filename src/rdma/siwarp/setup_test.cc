@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -130,6 +131,26 @@ TEST(SiwarpSetup, IncomingThatIsDroppedIsRefused) {
   EXPECT_EQ(nodes.event(client), LinkEvent::kRefused);
   EXPECT_EQ(client.queue_pair->cause().code, Errc::kRefused);
   EXPECT_EQ(client.queue_pair->cause().operation, "peer rejected the connection");
+}
+
+TEST(SiwarpSetup, IncomingThatAChildDropsStaysItsParents) {
+  Nodes nodes;
+  End client, server;
+  client.start(std::move(*nodes.client_provider->connect(nodes.listener->address(), {})));
+  auto incoming = nodes.incoming();
+  ASSERT_NE(incoming, nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    incoming.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  server.start(std::move(*nodes.server_provider->accept(std::move(incoming), {})));
+  EXPECT_EQ(nodes.event(client), LinkEvent::kConnected);
+  EXPECT_EQ(nodes.event(server), LinkEvent::kConnected);
+  nodes.say(client, server);
 }
 
 TEST(SiwarpSetup, NobodyListens) {
