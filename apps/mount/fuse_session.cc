@@ -212,11 +212,13 @@ void Session::forget_names() {
 bool Session::go_on() {
   bool is_busy = false;
   for (int i = 0; i < kRequestsAtATime && receive_one(); ++i) is_busy = true;
-  requests_.look(Clock::now(), files_.writes().last_taken());
   server_.connections().progress();
   const auto next = turns_.next_time();
   if (next && *next <= Clock::now()) is_busy = true;
   turns_.resume_ready();
+  // Replies that are here come first: this process may have been stopped for longer than a request
+  // has time, and they came meanwhile.
+  requests_.look(Clock::now(), files_.writes().last_taken());
   forget_names();
   return is_busy;
 }

@@ -73,6 +73,9 @@ class Session {
   // Returns whether the server has kept all that was written. If calls to a server that does not
   // answer are left, run() ends the process, with 0 or 1.
   bool run(int stop);
+  // Goes on with everything once, and waits for nothing, as run() does in each of its turns.
+  // Returns whether there was work.
+  bool go_on();
 
   // Returns how things were a moment ago. From any thread.
   Snapshot snapshot() const;
@@ -136,8 +139,6 @@ class Session {
   void forget_names();
   // Returns whether there was a request.
   bool receive_one();
-  // Goes on with everything once. Returns whether there was work.
-  bool go_on();
   // Waits for work. Returns whether `stop` has become readable.
   bool wait(int stop);
   Task<void> end_all();
