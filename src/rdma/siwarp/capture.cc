@@ -1,8 +1,12 @@
 #include "rdma/siwarp/capture.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -23,7 +27,6 @@ constexpr std::size_t kIpv6Size = 40;
 constexpr std::size_t kTcpSize = 20;
 // IP packets of at most 65,000 bytes: an FPDU that is longer shows as several segments.
 constexpr std::size_t kSegmentMax = 65'000 - kIpv6Size - kTcpSize;
-constexpr std::size_t kFileBuffer = 256 * 1024;
 
 constexpr unsigned kFin = 0x01, kSyn = 0x02, kPush = 0x08, kAck = 0x10;
 
@@ -67,14 +70,22 @@ std::size_t folded(std::uint64_t sum) {
 
 // The files that this process has begun. The path stays here when its file is closed.
 struct Capture::Table {
+  const posix::BornHere born{};
+  Table* const parents = nullptr;  // kept so that leak checkers find it
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<Capture>> begun;  // guarded by mutex
 };
 
+// Tables are never destroyed: providers may be, at the end of the program. A child has its own,
+// since a thread of its parent may have held the mutex; several threads of it may come first.
 Capture::Table& Capture::table() {
-  // Never destroyed: providers may be, at the end of the program.
-  static auto& table = *new Table;
-  return table;
+  static std::atomic<Table*> latest{new Table};
+  Table* found = latest.load();
+  while (found->born.elsewhere()) {
+    std::unique_ptr<Table> made(new Table{.parents = found});
+    if (latest.compare_exchange_strong(found, made.get())) return *made.release();
+  }
+  return *found;
 }
 
 Expected<Capture::Opened, Error> Capture::open(const std::string& path, std::uint64_t bytes_max) {
@@ -86,16 +97,18 @@ Expected<Capture::Opened, Error> Capture::open(const std::string& path, std::uin
     ++entry->second->users_;
     return Opened(entry->second.get());
   }
-  std::FILE* const file = std::fopen(path.c_str(), is_new ? "wbe" : "abe");
-  if (file == nullptr) {
+  // Each block goes behind all others, whichever process has written them.
+  const int replaces = is_new && all.parents == nullptr ? O_TRUNC : 0;
+  posix::Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | replaces, 0666));
+  if (!file) {
     if (is_new) all.begun.erase(entry);
     return Unexpected<Error>(Error{Errc::kProvider, errno, "opening the capture file"});
   }
-  std::setvbuf(file, nullptr, _IOFBF, kFileBuffer);
   // A pipe has no size, and gets another section, as the format allows.
-  const long size = std::fseek(file, 0, SEEK_END) == 0 ? std::ftell(file) : 0;
-  const std::uint64_t bytes = size > 0 ? static_cast<std::uint64_t>(size) : 0;
-  std::unique_ptr<Capture> capture(new Capture(file, bytes_max, bytes));
+  struct stat status {};
+  const bool has_size = ::fstat(file.value(), &status) == 0 && status.st_size > 0;
+  const std::uint64_t bytes = has_size ? static_cast<std::uint64_t>(status.st_size) : 0;
+  std::unique_ptr<Capture> capture(new Capture(std::move(file), bytes_max, bytes));
   if (bytes == 0 && !capture->start()) {
     return Unexpected<Error>(Error{Errc::kProvider, errno, "writing the capture file"});
   }
@@ -104,6 +117,7 @@ Expected<Capture::Opened, Error> Capture::open(const std::string& path, std::uin
 }
 
 void Capture::Leave::operator()(Capture* capture) const noexcept {
+  if (capture->born_.elsewhere()) return;
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   // Behind a packet that was written in part nothing more can be read: it stays, and takes nothing.
@@ -116,11 +130,19 @@ void Capture::Leave::operator()(Capture* capture) const noexcept {
 bool Capture::put(Bytes block) {
   if (full_) return false;
   full_ = bytes_ + block.size() > bytes_max_;
-  if (!full_) {
-    full_ = is_torn_ = std::fwrite(block.data(), 1, block.size(), file_.get()) != block.size();
-  }
+  if (!full_) full_ = is_torn_ = !put_all(block);
   bytes_ += full_ ? 0 : block.size();
   return !full_;
+}
+
+// Writes at once: what a FILE holds back a child of fork() would write a second time when it ends.
+bool Capture::put_all(Bytes block) {
+  while (!block.empty()) {
+    const ssize_t size = ::write(file_.value(), block.data(), block.size());
+    if (size < 0 && errno != EINTR) return false;
+    if (size > 0) block = block.subspan(static_cast<std::size_t>(size));
+  }
+  return true;
 }
 
 bool Capture::start() {
@@ -145,6 +167,7 @@ bool Capture::start() {
 }
 
 bool Capture::write(Bytes packet) {
+  if (born_.elsewhere()) return false;
   const std::lock_guard lock(mutex_);
   if (full_) return false;
   timespec time{};

@@ -9,20 +9,24 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "posix/address.h"
+#include "posix/born_here.h"
+#include "posix/fd.h"
 #include "rpcrdma/provider.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rdma::siwarp {
 
-// The file. Errors while writing end the record silently: it must never hurt the connection.
+// The file. Errors while writing end the record silently: it must never hurt the connection. A
+// child of fork() leaves the captures of its parent alone: it writes nothing there and takes no
+// lock, which a thread of the parent may have held. Those that it opens itself are its own.
 class Capture {
  public:
   // Closes the file when the last of those that opened it has left.
@@ -32,25 +36,25 @@ class Capture {
   using Opened = std::unique_ptr<Capture, Leave>;
 
   // Begins a file; but what this process has begun before is shared, or gone on with, since a
-  // program with several clients names one file for all of them. Fails with kProvider and errno
-  // when the file cannot be made.
+  // program with several clients names one file for all of them. A child does not know what its
+  // parent has begun, and goes on with what is there; its bound is its own. Fails with kProvider
+  // and errno when the file cannot be made.
   static Expected<Opened, Error> open(const std::string& path, std::uint64_t bytes_max);
   // Appends one packet. False: the file is full. From any thread.
   bool write(Bytes packet);
 
  private:
   struct Table;
-  struct Close {
-    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-  };
   static Table& table();
-  Capture(std::FILE* file, std::uint64_t bytes_max, std::uint64_t bytes)
-      : file_(file), bytes_max_(bytes_max), bytes_(bytes) {}
+  Capture(posix::Fd file, std::uint64_t bytes_max, std::uint64_t bytes)
+      : file_(std::move(file)), bytes_max_(bytes_max), bytes_(bytes) {}
   bool put(Bytes block);
+  bool put_all(Bytes block);
   bool start();
 
+  const posix::BornHere born_{};
   std::mutex mutex_;  // of what is below, once it is open
-  std::unique_ptr<std::FILE, Close> file_;
+  posix::Fd file_;
   std::uint64_t bytes_max_;
   std::uint64_t bytes_;
   bool full_ = false;

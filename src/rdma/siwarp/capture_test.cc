@@ -1,16 +1,26 @@
 #include "rdma/siwarp/capture.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "base/random.h"
 #include "iwarp/byte_order.h"
@@ -206,6 +216,87 @@ TEST_F(CaptureFile, IsSharedByProvidersAtOnceAndOneAfterTheOther) {
   for (const Buffer& packet : packets(content())) seen.insert(ends_of(packet));
   EXPECT_EQ(seen.size(), 2 * 4U) << "both directions of four connections";
   EXPECT_EQ(std::filesystem::file_size(path_), size);
+}
+
+// Returns the status of a child that does this and ends, as of waitpid().
+int child_that(const std::function<void()>& act) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    act();
+    std::exit(0);  // with all that this does at the end of a program
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST_F(CaptureFile, IsLeftToItsProcessByAChild) {
+  const auto local = posix::parse_address("192.0.2.1:1025");
+  const auto remote = posix::parse_address("198.51.100.2:20049");
+  {
+    auto capture = Capture::open(path_, 1 << 20U).value();
+    auto flow = std::make_optional<CaptureFlow>(*capture, *local, *remote, true);
+    EXPECT_EQ(child_that([&] {
+                flow.reset();
+                capture.reset();
+              }),
+              0);
+    EXPECT_EQ(child_that([] {}), 0);
+    Buffer data(5, std::byte{7});
+    flow->sent(std::array{Bytes(data)}, 5);
+    flow.reset();
+  }
+  const auto found = packets(content());
+  EXPECT_EQ(found.size(), 5U) << "the handshake, the data, and our FIN";
+  EXPECT_EQ(std::set<Buffer>(found.begin(), found.end()).size(), 5U);
+}
+
+TEST_F(CaptureFile, GoesOnWithPacketsOfAChildThatOpensItAgain) {
+  const auto packet = [](std::byte number) { return Buffer(60, number); };
+  auto capture = Capture::open(path_, 1 << 20U).value();
+  EXPECT_TRUE(capture->write(packet(std::byte{1})));
+  EXPECT_EQ(child_that([&] {
+              auto own = Capture::open(path_, 1 << 20U);
+              if (!own || !(*own)->write(packet(std::byte{2}))) ::_exit(1);
+              own->reset();
+              if (capture->write(packet(std::byte{3}))) ::_exit(2);
+            }),
+            0);
+  EXPECT_TRUE(capture->write(packet(std::byte{4})));
+  capture.reset();
+  EXPECT_EQ(packets(content()),
+            (std::vector{packet(std::byte{1}), packet(std::byte{2}), packet(std::byte{4})}));
+}
+
+// A thread of the parent is in the middle of a packet, and never goes on in the child.
+TEST_F(CaptureFile, HoldsUpNoChildThoughAThreadIsWriting) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  const posix::Fd reader(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  auto capture = Capture::open(path_, 1 << 30U).value();
+  const int capacity = ::fcntl(reader.value(), F_GETPIPE_SZ);
+  ASSERT_GT(capacity, 0);
+  const Buffer packet(2 * static_cast<std::size_t>(capacity));
+  std::atomic<bool> has_written = false;
+  std::thread writer([&] {
+    EXPECT_TRUE(capture->write(packet));
+    has_written = true;
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int waiting = 0;
+  while (waiting < capacity / 2 && std::chrono::steady_clock::now() < end) {
+    ::ioctl(reader.value(), FIONREAD, &waiting);
+  }
+  EXPECT_GE(waiting, capacity / 2) << "a part of a packet that is longer than the pipe";
+  EXPECT_EQ(child_that([&] {
+              if (capture->write(packet)) ::_exit(1);
+              capture.reset();
+              ::_exit(0);
+            }),
+            0);
+  Buffer read(packet.size());
+  while (!has_written) (void)!::read(reader.value(), read.data(), read.size());
+  writer.join();
 }
 
 // A set-up frame and FPDUs of these sizes; `begins`: where each begins.
