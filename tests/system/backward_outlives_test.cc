@@ -4,6 +4,9 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "rpc/call/connecting_client.h"
 #include "rpc/serve/server_impl.h"
@@ -173,6 +176,38 @@ TEST_P(BackwardThatOutlives, ItsCallsEndWithTheServer) {
   pair->kill_server();
   EXPECT_EQ(ends_, (std::array<int, kCalls>{1, 1, 1}));
   for (const auto& error : errors_) EXPECT_EQ(error->code, Errc::kConnectionLost);
+}
+
+// It lies in memory of the server's.
+TEST_P(BackwardThatOutlives, RefusesToReadAReplyBehindTheEndOfTheServer) {
+  connect(client_options(4, true));
+  for (const bool outlives : {false, true}) {
+    ready.options.outlives_connection = outlives;
+    if (outlives) {
+      pair->start_server();
+      ASSERT_TRUE(pair->server->add(ReadyService::kProgram, 1, ready));
+      come_back();
+    }
+    announce();
+    ASSERT_TRUE(ready.client);
+    Call call = backward_call(TestService::kEcho);
+    call.arguments().bulk(data_);
+    std::optional<Reply> kept;
+    ASSERT_TRUE(ready.client->start(std::move(call), [&kept](Expected<Reply, Error> reply) {
+      ASSERT_TRUE(reply) << reply.error().message();
+      kept.emplace(std::move(*reply));
+    }));
+    EXPECT_TRUE(pair->run_until([&] { return kept.has_value(); }));
+    pair->kill_server();
+    const auto decoded = kept->decode([](MessageReader& results) {
+      const Bytes data = results.bulk(1U << 20U, "data");
+      return std::vector<std::byte>(data.begin(), data.end());
+    });
+    ASSERT_FALSE(decoded);
+    EXPECT_EQ(decoded.error().code, Errc::kBadReply) << decoded.error().message();
+    kept.reset();
+    ready.client.reset();
+  }
 }
 
 TEST_P(BackwardThatOutlives, ItsCallsEndWithItself) {

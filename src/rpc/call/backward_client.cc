@@ -135,6 +135,10 @@ void BackwardClient::handle_end() {
   for (std::uint32_t i = 0; i < calls.size(); ++i) {
     calls[i].holds_receive = false;
     calls[i].connection = nullptr;
+    // What the application keeps of a reply lies in Receives of the connection, which go with it.
+    if (calls[i].state == rpc::CallState::kEnded) {
+      calls[i].reader.xdr().fail(xdr::Errc::kTruncated, "results of a connection that has gone");
+    }
     if (calls[i].state == rpc::CallState::kStarted) flow_.fail(i, flow_.lost_error());
   }
   if (has_no_client_) return;  // the seat lets go of it
