@@ -8,21 +8,32 @@
 namespace rpcrdma::rdma::verbs {
 namespace {
 
-std::mutex watched_lock;
-std::unordered_map<const ibv_qp*, QueueEvents*> watched;  // under watched_lock
+struct AllWatched {
+  std::mutex mutex;
+  std::unordered_map<const ibv_qp*, QueueEvents*> by_queue;  // guarded by mutex
+};
+
+// The queue pairs of the process. They are never destroyed: static clients may go after anything
+// that is.
+AllWatched& all_watched() {
+  static AllWatched& all = *new AllWatched;
+  return all;
+}
 
 }  // namespace
 
 void QueueEvents::watch(const ibv_qp& queue) {
-  const std::lock_guard guard(watched_lock);
+  AllWatched& all = all_watched();
+  const std::lock_guard guard(all.mutex);
   queue_ = &queue;
-  watched[queue_] = this;
+  all.by_queue[queue_] = this;
 }
 
 void QueueEvents::forget() noexcept {
   if (queue_ == nullptr || born_.elsewhere()) return;  // the lock may be held for ever in a child
-  const std::lock_guard guard(watched_lock);
-  watched.erase(queue_);
+  AllWatched& all = all_watched();
+  const std::lock_guard guard(all.mutex);
+  all.by_queue.erase(queue_);
   noted_.remove(*this);
   queue_ = nullptr;
 }
@@ -31,7 +42,7 @@ void QueueEvents::note(Fault fault) noexcept {
   if (fault == Fault::kNone) {
     last_receive_ = true;
   } else {
-    fault_ = std::max(fault_.load(), fault);  // under watched_lock
+    fault_ = std::max(fault_.load(), fault);  // under the lock
   }
   noted_.add(*this);
   reactor_.wake();
@@ -39,13 +50,14 @@ void QueueEvents::note(Fault fault) noexcept {
 
 // The lock is held to the end: forget() comes before the destruction, which so waits for this.
 void QueueEvents::deliver(const ibv_async_event& event, const ibv_context& device) noexcept {
-  const std::lock_guard guard(watched_lock);
-  const auto note_with = [&event](Fault fault) {
-    const auto found = watched.find(event.element.qp);
-    if (found != watched.end()) found->second->note(fault);
+  AllWatched& all = all_watched();
+  const std::lock_guard guard(all.mutex);
+  const auto note_with = [&](Fault fault) {
+    const auto found = all.by_queue.find(event.element.qp);
+    if (found != all.by_queue.end()) found->second->note(fault);
   };
-  const auto note_where = [](Fault fault, const auto& concerns) {
-    for (const auto& [queue, receiver] : watched) {
+  const auto note_where = [&all](Fault fault, const auto& concerns) {
+    for (const auto& [queue, receiver] : all.by_queue) {
       if (concerns(*queue)) receiver->note(fault);
     }
   };
@@ -82,7 +94,7 @@ void NotedEvents::remove(QueueEvents& events) noexcept {
 
 void NotedEvents::pass_on() noexcept {
   if (!has_any_.exchange(false)) return;
-  const std::lock_guard guard(watched_lock);
+  const std::lock_guard guard(all_watched().mutex);
   while (first_ != nullptr) {
     QueueEvents& events = *std::exchange(first_, first_->next_noted_);
     events.is_noted_ = false;

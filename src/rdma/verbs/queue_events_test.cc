@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -133,6 +135,38 @@ TEST_F(QueueEventsTest, EventOfAQueueThatIsForgottenConcernsNobody) {
   event.event_type = IBV_EVENT_PORT_ERR;
   deliver(event);
   EXPECT_EQ(faults(), (std::array{Fault::kNone, Fault::kNone, Fault::kNone}));
+}
+
+// A client that is static, and made before everything else: it goes last, with a last connection.
+struct StaticClient final : QueueEvents::Owner {
+  ~StaticClient() {
+    if (!events) return;
+    events->forget();
+    events->watch(pair);
+    events.reset();
+    std::fputs("the static client has gone", stderr);
+  }
+  void handle_queue_event() noexcept override {}
+  void open() {
+    reactor = posix::Reactor::make().value();
+    events.emplace(*reactor, noted, *this);
+    events->watch(pair);
+  }
+
+  std::unique_ptr<posix::Reactor> reactor;
+  NotedEvents noted;
+  ibv_qp pair{};
+  std::optional<QueueEvents> events;
+};
+[[gnu::init_priority(101)]] StaticClient static_client;
+
+TEST(QueueEventsDeathTest, AreThereForStaticClientsAtTheEndOfTheProgram) {
+  EXPECT_EXIT(
+      {
+        static_client.open();
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "the static client has gone");
 }
 
 }  // namespace
