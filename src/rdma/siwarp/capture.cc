@@ -117,8 +117,7 @@ Expected<Capture::Opened, Error> Capture::open(const std::string& path, std::uin
 }
 
 void Capture::Leave::operator()(Capture* capture) const noexcept {
-  if (capture->born_.elsewhere()) return;
-  Table& all = table();
+  Table& all = table();  // a child's has none of its parent's captures, which stay
   const std::lock_guard lock(all.mutex);
   // Behind a packet that was written in part nothing more can be read: it stays, and takes nothing.
   if (--capture->users_ > 0 || capture->is_torn_) return;

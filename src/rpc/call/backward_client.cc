@@ -135,7 +135,7 @@ void BackwardClient::handle_end() {
   for (std::uint32_t i = 0; i < calls.size(); ++i) {
     calls[i].holds_receive = false;
     calls[i].connection = nullptr;
-    // What the application keeps of a reply lies in Receives of the connection, which go with it.
+    // A reply that the application keeps lies in Receives of the connection, which go with it.
     if (calls[i].state == rpc::CallState::kEnded) {
       calls[i].reader.xdr().fail(xdr::Errc::kTruncated, "results of a connection that has gone");
     }
