@@ -70,8 +70,10 @@ std::size_t folded(std::uint64_t sum) {
 
 // The files that this process has begun. The path stays here when its file is closed.
 struct Capture::Table {
+  explicit Table(Table* of_parent) noexcept : parents(of_parent) {}
+
   const posix::BornHere born{};
-  Table* const parents = nullptr;  // kept so that leak checkers find it
+  Table* const parents;  // null: there is none; kept so that leak checkers find it
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<Capture>> begun;  // guarded by mutex
 };
@@ -79,10 +81,10 @@ struct Capture::Table {
 // Tables are never destroyed: providers may be, at the end of the program. A child has its own,
 // since a thread of its parent may have held the mutex; several threads of it may come first.
 Capture::Table& Capture::table() {
-  static std::atomic<Table*> latest{new Table};
+  static std::atomic<Table*> latest{new Table(nullptr)};
   Table* found = latest.load();
   while (found->born.elsewhere()) {
-    std::unique_ptr<Table> made(new Table{.parents = found});
+    auto made = std::make_unique<Table>(found);
     if (latest.compare_exchange_strong(found, made.get())) return *made.release();
   }
   return *found;
