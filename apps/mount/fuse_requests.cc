@@ -125,6 +125,15 @@ void Requests::note_interrupt(fuse_req_t /*handle*/, void* request) {
   static_cast<Request*>(request)->is_interrupted_ = true;
 }
 
+// Its calls have the same deadline, and fail there each for a reason of its own: a call that waited
+// for a connection has the error of that, which is EIO.
+void Requests::fail(Request& request, int error) {
+  const bool has_time = request.deadline_ > Clock::now();
+  const bool is_for_want_of_time = !has_time && (error == EIO || error == ETIMEDOUT);
+  if (is_for_want_of_time && !request.is_answered()) ++timed_out_;
+  request.fail(is_for_want_of_time ? ETIMEDOUT : error);
+}
+
 void Requests::give_up(Request& request, int error) {
   request.fail(error);
   if (request.give_up_) std::exchange(request.give_up_, nullptr)();

@@ -77,6 +77,9 @@ class Requests {
   // `begun`: since when the request may have waited to be read.
   Request& add(fuse_req_t handle, Time begun);
   void end(Request& request) { all_.erase(request.at_); }
+  // Answers with errno's value, for an operation that has failed. EIO behind the end of its time is
+  // a time-out.
+  void fail(Request& request, int error);
 
   // Ends requests that have waited too long, or whose programs are dying. `last_written`: when the
   // server took bytes the last time.

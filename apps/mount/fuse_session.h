@@ -122,7 +122,7 @@ class Session {
     co_await slots_.take(uid);
     if (!request.is_answered()) {
       const int error = co_await body(request);
-      if (error != 0) request.fail(error);
+      if (error != 0) requests_.fail(request, error);
     }
     slots_.give_back(uid);
     requests_.end(request);
@@ -130,7 +130,7 @@ class Session {
   template <class Body>
   Task<void> run_without_slot(Request& request, Body body) {
     const int error = co_await body(request);
-    if (error != 0) request.fail(error);
+    if (error != 0) requests_.fail(request, error);
     requests_.end(request);
   }
   Time begun() const { return unread_.begun(Clock::now(), files_.writes().last_taken()); }
