@@ -103,8 +103,8 @@ class PullWindow {
     ++under_way_;
     note(*claim.deadline);
   }
-  // What came behind the end of the time came while this side was away, and the rest has a little
-  // time of its own, once.
+  // A chunk that is taken behind the end of the time came while this side was away, and the rest
+  // has a little time of its own, once.
   void stop(Claim& claim, Instant now) noexcept {
     constexpr std::chrono::seconds kGrace{1};
     if (!claim.deadline) return;

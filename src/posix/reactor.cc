@@ -87,6 +87,14 @@ Instant Reactor::now() noexcept {
   return Instant(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
 }
 
+bool Reactor::is_about_now(Instant time) noexcept {
+  constexpr std::chrono::milliseconds kNear{20};
+  timespec coarse{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+  const Instant now(std::chrono::seconds(coarse.tv_sec) + std::chrono::nanoseconds(coarse.tv_nsec));
+  return now - time <= kNear && time - now <= kNear;
+}
+
 std::size_t Reactor::fetch(int timeout) {
   ready_begin_ = ready_end_ = 0;
   if (has_dropped_) {  // the set has entries of objects that are no more

@@ -32,6 +32,14 @@ class Guest final : public Watched {
   Fd ready_;
 };
 
+TEST(Reactor, KnowsATimeThatIsNotThatOfNow) {
+  EXPECT_FALSE(Reactor::is_about_now(Reactor::now() - std::chrono::milliseconds(60)));
+  EXPECT_FALSE(Reactor::is_about_now(Reactor::now() + std::chrono::milliseconds(500)));
+  // A stop of this process in between is no failure.
+  int tries = 0;
+  while (!Reactor::is_about_now(Reactor::now())) ASSERT_LT(++tries, 100);
+}
+
 // The process was stopped for longer than they wait, and more came than one look finds.
 TEST(Reactor, ServesAllThatIsReadyBeforeTimesThatAreOver) {
   const auto reactor = std::move(*Reactor::make());

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/probes.h"
+#include "posix/reactor.h"
 #include "rpc/call/call_causes.h"
 #include "rpc/call/client_impl.h"
 #include "rpc/call/sealing.h"
@@ -43,7 +44,8 @@ std::uint32_t CallFlow::calls_in_flight() const noexcept {
 std::optional<Error> CallFlow::begin(std::uint32_t index, bool blocking, ReplyCallback&& callback) {
   CallSlot& slot = calls_[index];
   RPCRDMA_REQUIRE(slot.state == State::kPrepared, "a Call is started twice");
-  if (round_.has_clock()) round_.begin(carrier_->clock());
+  if (round_.has_clock() && !posix::Reactor::is_about_now(round_.time()))
+    round_.begin(carrier_->clock());
   if (slot.results_refused || !slot.writer.ok() || slot.is_whole || finishes_messages_)
       [[unlikely]] {
     auto error = prepared_.check(slot);

@@ -6,9 +6,9 @@
 
 namespace rpcrdma::rpc {
 
-// A round has one time, since asking for it costs a clock, until a callback starts a call: it, and
-// those before it, may have taken any time, and the call has all of its own. Calls that callbacks
-// start inside of a round go out at its end.
+// A round has one time, since asking for it costs a clock, unless a callback starts a call when
+// that is not about the time any more: it, and those before it, may have taken any, and the call
+// has all of its own. Calls that callbacks start inside of a round go out at its end.
 class CallRound {
  public:
   void begin(Instant now) noexcept {

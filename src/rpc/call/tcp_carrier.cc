@@ -129,7 +129,7 @@ void TcpCarrier::pump() {
   // No further reply can come.
   if (connection_->peer_finished() && !connection_->has_more() && early_ == 0) connection_->abort();
   if (next_deadline_ && *next_deadline_ <= flow_.now()) {
-    // What is here has come in time, however late this side takes it.
+    // All replies that are here have come in time, however late this side takes them.
     if (connection_->has_more()) receive(in_flight_);
     time_out();
   }

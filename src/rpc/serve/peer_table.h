@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -99,6 +100,11 @@ class PeerTable {
   // which they came to want it, and settles it. News that a peer has during its turn belong to that
   // turn; all later ones are for the next round.
   void serve(RoundTime& time);
+  // Serves unless this has done it in this round: before one is ended to make room, since some may
+  // have ended, or moved, while this side was away.
+  void serve_before_judging(RoundTime& time) {
+    if (std::exchange(served_at_, time.begun()) != time.begun()) serve(time);
+  }
   // Settles a peer outside of its turn, which destroys it if it is finished.
   void settle(Peer& peer, Instant now);
   Deadline next_deadline() const noexcept { return deadlines_.first(); }
@@ -130,6 +136,7 @@ class PeerTable {
   std::array<std::size_t, 4> counts_{};  // of peers in each state
   const ReplyCarrier* in_turn_ = nullptr;
   std::uint64_t turns_given_ = 0;
+  Instant served_at_{};         // the beginning of the round of serve_before_judging()
   std::array<Peers, 2> peers_;  // of each transport; goes first: the end of a connection is news
 };
 

@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_RPC_SERVE_ROUND_TIME_H_
 #define RPCRDMA_RPC_SERVE_ROUND_TIME_H_
 
+#include "posix/reactor.h"
 #include "rpcrdma/types.h"
 
 namespace rpcrdma::rpc {
@@ -24,12 +25,11 @@ class RoundTime {
  public:
   explicit RoundTime(Clock clock) noexcept : clock_(clock) {}
 
-  void begin() {
-    refresh();
-    begun_ = now_;
-  }
+  void begin() { begun_ = now_ = clock_.now(clock_.of); }
   // Called behind services that may have run.
-  void refresh() { now_ = clock_.now(clock_.of); }
+  void refresh() {
+    if (!posix::Reactor::is_about_now(now_)) now_ = clock_.now(clock_.of);
+  }
   Instant now() const noexcept { return now_; }
   Instant begun() const noexcept { return begun_; }
 

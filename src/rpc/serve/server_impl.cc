@@ -183,7 +183,7 @@ void ServerImpl::progress() {
   accept_connections();
   if (tcp_.accept_connections(now)) places_.note_lack();
   if (places_.is_lacking()) [[unlikely]] {
-    serve_before_judging();
+    peers_.serve_before_judging(time_);
     places_.make_up_for_lack(peers_, tcp_, time_.now());
   }
   notice_failure();
@@ -220,12 +220,6 @@ void ServerImpl::close_inbox() {
   rpc::ShardInbox::Items items = inbox_.close();
   for (auto& request : items.requests) drop(log_, *request);
   for (const tcp::Accepted& accepted : items.sockets) tcp_.drop(accepted);
-}
-
-// Some may have ended, or have moved, and have not had their turn in this round: this side may have
-// been away.
-void ServerImpl::serve_before_judging() {
-  if (std::exchange(served_at_, time_.begun()) != time_.begun()) peers_.serve(time_);
 }
 
 void ServerImpl::serve_sessions() {
@@ -273,7 +267,7 @@ void ServerImpl::accept_connections() {
       const std::string_view peer = incoming->peer_address();
       // The other connection does not go at once, so there may be one too many for a moment.
       if (log_.is_full(kRdma)) [[unlikely]]
-        serve_before_judging();
+        peers_.serve_before_judging(time_);
       const bool may_exceed = log_.is_full(kRdma) && places_.end_spare(peer, peers_, time_.now());
       if (log_.admit(peer, kRdma, may_exceed)) {
         // The shards get connections in turn.

@@ -92,7 +92,6 @@ class ServerImpl final : public rpc::Mailbox, private rpc::RdmaPeer::Owner {
   void share_receives();
 
   bool listens() const noexcept { return !listeners_.empty() || tcp_.listens(); }
-  void serve_before_judging();
   void serve_sessions();
   void retry_waiting();
   void take_inbox(Instant now);
@@ -107,7 +106,6 @@ class ServerImpl final : public rpc::Mailbox, private rpc::RdmaPeer::Owner {
   std::unique_ptr<rdma::Provider> owned_provider_;
   rpc::ServerLoop loop_;
   rpc::RoundTime time_{rpc::clock_of(loop_)};
-  Instant served_at_{};  // when a lack of room had peers served before their turn
   rpc::ServerState& state_;
   rpc::ShardInbox inbox_{loop_};
   std::array<rpc::Board, 2> boards_;

@@ -203,9 +203,7 @@ TcpServer::Link* TcpServer::oldest_of(Is&& is) const {
 std::optional<Error> TcpServer::make_room(std::string_view peer, Instant now) {
   const std::size_t count = shared_.peers.count<Link>();
   if (options_.connections_max == 0 || count < options_.connections_max) return std::nullopt;
-  // Some may have ended, and have not had their turn in this round.
-  if (std::exchange(served_at_, shared_.time.begun()) != shared_.time.begun())
-    shared_.peers.serve(shared_.time);
+  shared_.peers.serve_before_judging(shared_.time);
   if (shared_.peers.count<Link>() < options_.connections_max) return std::nullopt;
   if (end_spare(peer, now)) return std::nullopt;
   return Error{Errc::kNoResources, "accepting", std::string(peer),

@@ -89,7 +89,6 @@ class TcpServer {
   std::vector<std::unique_ptr<tcp::Listener>> listeners_;
   HostShares shares_;  // of its connections
   SparePace spare_pace_;
-  Instant served_at_{};     // when a lack of room had peers served before their turn
   TransferCounters ended_;  // of sessions that are gone
   bool draining_ = false;
 };
