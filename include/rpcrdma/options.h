@@ -53,7 +53,7 @@ struct ProviderOptions {
   // refuses Calls with Read chunks; 0 served: a client makes none. nullopt: 16.
   std::optional<std::uint16_t> reads_served_max{}, reads_in_flight_max{};
   // siwarp: pcapng of all its connections' traffic; empty: none. Providers of a process that name
-  // the same file share it.
+  // the same file share it; a child of fork() writes nothing into its parent's.
   std::string capture_file;
   std::uint64_t capture_bytes_max = 64U << 20U;  // the file stops growing here
   // siwarp: the numbers of its sockets begin here, where the limit of descriptors allows it. A
@@ -145,7 +145,7 @@ struct ReconnectOptions {
   // for it. Client::connect() reports its failure all the same.
   bool retries_first = false;
   // The delay between attempts: the first, then twice the previous one up to the limit, each
-  // shortened at random by up to half.
+  // shortened at random by up to half. Only the very first may be less than 1 ms.
   std::chrono::milliseconds first_delay{10};
   std::chrono::milliseconds delay_max{5'000};
   // If this many connections in a row are lost while the same call was the only outstanding one,

@@ -161,7 +161,6 @@ TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
   EXPECT_FALSE(side.take_action<Disconnect>());
 }
 
-// Memory that waits for other Reads to complete is nobody's.
 // It cannot be known how long the first chunk has been here.
 TEST_F(Server, ReadChunkBehindOneThatThisSideTookLateHasALittleTime) {
   Options options = small();
@@ -187,6 +186,7 @@ TEST_F(Server, ReadChunkBehindOneThatThisSideTookLateHasALittleTime) {
   EXPECT_TRUE(side.take_event<CallReceived>());
 }
 
+// Memory that waits for other Reads to complete is nobody's.
 TEST_F(Server, CallsAskForMemoryWhenTheirReadsCanGoOut) {
   LinkParameters link = Endpoint::connected();
   link.reads_in_flight_max = 2;

@@ -215,7 +215,7 @@ void Responder::handle_disconnected() {
 }
 
 void Responder::work_posted(Slot& slot, std::uint32_t count) {
-  last_move_ = now_;
+  if (count > 0) last_move_ = now_;
   for (; count > 0; --count) {
     ++slot.pending;
     peer_.posted(now_);

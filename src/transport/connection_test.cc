@@ -177,6 +177,17 @@ TEST_F(ConnectionTest, ReplyThatIsHereWhenTheTimeOfItsCallIsOverIsTaken) {
   EXPECT_EQ(connection_->engine().counters().timed_out, 0U);
 }
 
+// What has come since the last look is not read: a callback, or a service, may have taken long.
+TEST_F(ConnectionTest, TimeOfACallIsJudgedByTheLastLook) {
+  start_call(0);
+  complete(queue_pair_->posted[0]);
+  const Instant begun{}, end = begun + std::chrono::seconds(65);
+  connection_->pump(end, begun);
+  EXPECT_EQ(connection_->engine().event(), nullptr);
+  connection_->pump(end, end);
+  EXPECT_EQ(connection_->engine().counters().timed_out, 1U);
+}
+
 // A server's connection, whose Receives come and go with Calls.
 class ReceiveSizes : public testing::Test {
  protected:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rdma/siwarp/provider.h"
+#include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
 #include "support/descriptors.h"
 #include "support/forwarding_provider.h"
@@ -33,11 +34,12 @@ class ListeningService final : public Service {
     return &kAny;
   }
   void call(CallContext& context) override {
-    for (int i = 0; i < 20; ++i) EXPECT_TRUE(server->add_listener("tcp://127.0.0.1:0"));
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(server->add_listener(url));
     context.succeed();
   }
 
   Server* server = nullptr;
+  std::string url = "tcp://127.0.0.1:0";
 };
 
 // Has room for so many connections, and may leave them unconfirmed for good.
@@ -242,6 +244,32 @@ TEST_F(HostileHost, ServiceMayAddListenersWhileThereIsNoRoom) {
   const auto second = connect(tcp_address, kFirstHost);
   EXPECT_TRUE(second->receive_to_end()) << "it is refused";
   EXPECT_EQ(first->receive(28).size(), 28U);
+}
+
+TEST_F(HostileHost, ServiceMayAddRdmaListenersWhileThereIsNoRoom) {
+  ListeningService listening;
+  listening.url = "rdma://127.0.0.1:0";
+  start(1, &listening);
+  listening.server = &*server;
+  auto first = Client::begin_connect("rdma://" + std::string(server->address()));
+  ASSERT_TRUE(first) << first.error().message();
+  while (!first->connected() && !first->ended()) {
+    server->progress();
+    first->progress();
+  }
+  const auto second = connect(server->address(), kFirstHost);
+  auto call = first->prepare({TestService::kProgram, TestService::kVersion, TestService::kGarbage});
+  ASSERT_TRUE(call) << call.error().message();
+  std::optional<bool> is_answered;
+  ASSERT_TRUE(first->start(std::move(*call), [&](const Expected<Reply, Error>& reply) {
+    is_answered = reply.has_value();
+  }));
+  ASSERT_TRUE(second->send(raw_mpa_frame(false, {})));
+  EXPECT_TRUE(second->pump_until([&] {
+    first->progress();
+    return is_answered.has_value();
+  }));
+  EXPECT_EQ(is_answered, true);
 }
 
 // A client that connects again needs no room beside its old connection.

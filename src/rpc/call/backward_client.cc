@@ -133,10 +133,10 @@ void BackwardClient::handle_end() {
   move_streams();
   rpc::CallTable& calls = flow_.calls();
   for (std::uint32_t i = 0; i < calls.size(); ++i) {
-    calls[i].holds_receive = false;
+    const bool held_receive = std::exchange(calls[i].holds_receive, false);
     calls[i].connection = nullptr;
     // A reply that the application keeps lies in Receives of the connection, which go with it.
-    if (calls[i].state == rpc::CallState::kEnded) {
+    if (held_receive && calls[i].state == rpc::CallState::kEnded) {
       calls[i].reader.xdr().fail(xdr::Errc::kTruncated, "results of a connection that has gone");
     }
     if (calls[i].state == rpc::CallState::kStarted) flow_.fail(i, flow_.lost_error());

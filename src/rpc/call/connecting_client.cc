@@ -153,15 +153,15 @@ void ConnectingClient::connect_in_version_one() {
 void ConnectingClient::progress() {
   RPCRDMA_REQUIRE(!flow_.in_round(), "a callback must not call progress(), call() or drain()");
   provider_.progress();
-  pump();
+  go_on(looked_ = provider_.now());
 }
 
-void ConnectingClient::pump() noexcept {
+void ConnectingClient::go_on(Instant now) noexcept {
   const bool is_idle = connection_ == nullptr && !connector_.next_attempt() &&
                        flow_.calls_in_flight() == 0 && !flow_.calls().own_is_under_way();
   if (is_idle) return;
   const rpc::BackwardAnswers::InTurn turn(answers_, link_);
-  flow_.round().begin(provider_.now());
+  flow_.round().begin(now);
   if (answers_.enabled()) answers_.take(retired_, flow_.now());
   flow_.take_steps();
   pump_connection();
@@ -185,7 +185,7 @@ void ConnectingClient::pump_connection() {
     const Instant now = provider_.now();
     flow_.round().begin(now);
     if (link_.session != nullptr) link_.session->handle_time(now);
-    if (connection_->pump(now) == transport::Connection::Moved::kPart) provider_.wake();
+    if (connection_->pump(now, looked_) == transport::Connection::Moved::kPart) provider_.wake();
     const bool is_first = first_call_.is_due();
     if (is_first) first_call_.send();
     engine::Connection& engine = connection_->engine();

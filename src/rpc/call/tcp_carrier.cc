@@ -25,8 +25,6 @@ tcp::ConnectionOptions connection_options(const ClientOptions& options) {
   made.record.excess = tcp::Excess::kCutReplies;
   made.messages_unsent_max = std::max(options.calls_max, 1U);
   made.connect_timeout = limited(options.provider.setup_timeout_client);
-  // A server that takes nothing for a while may still answer: each call has its own time.
-  made.stall_timeout = std::max(made.stall_timeout, limited(options.call_timeout));
   return made;
 }
 
@@ -122,21 +120,22 @@ void TcpCarrier::free(CallSlot& slot, bool keeps_call) {
 
 // --- Replies -----------------------------------------------------------------------------------
 
-void TcpCarrier::pump() {
+void TcpCarrier::pump(Instant looked) {
   if (connection_ == nullptr) return;
   receive(kRepliesPerRound);
   if (early_ > 0) complete_early();
   // No further reply can come.
   if (connection_->peer_finished() && !connection_->has_more() && early_ == 0) connection_->abort();
-  if (next_deadline_ && *next_deadline_ <= flow_.now()) {
-    // All replies that are here have come in time, however late this side takes them.
-    if (connection_->has_more()) receive(in_flight_);
-    time_out();
+  if (next_deadline_ && *next_deadline_ <= looked) {
+    // Replies that are here have come in time, however late this side takes them. Others may be of
+    // calls that were given up.
+    if (connection_->has_more()) receive(in_flight_ + static_cast<std::uint32_t>(sent_.size()));
+    time_out(looked);
   }
   connection_->flush();  // what callbacks have started
   if (!connection_->ended()) return;
   if (early_ > 0) complete_early();
-  lose_all();
+  lose_all(looked);
 }
 
 void TcpCarrier::receive(std::uint32_t messages_max) {
@@ -212,12 +211,12 @@ std::optional<Error> TcpCarrier::read(CallSlot& slot) {
 
 // --- Calls without a reply ---------------------------------------------------------------------
 
-void TcpCarrier::time_out() {
+void TcpCarrier::time_out(Instant looked) {
   next_deadline_.reset();
   for (std::uint32_t i = 0; i < sent_.size(); ++i) {
     const CallSlot& slot = flow_.calls()[i];
     if (slot.state != CallState::kStarted) continue;
-    if (slot.deadline > flow_.now()) {
+    if (slot.deadline > looked) {
       next_deadline_ = earlier(next_deadline_, slot.deadline);
     } else if (is_settled(sent_[i])) {
       note_end(sent_[i]);
@@ -236,14 +235,14 @@ bool TcpCarrier::is_reply_refused() const noexcept {
   return end == tcp::EndKind::kTooLarge || end == tcp::EndKind::kTooManyFragments;
 }
 
-void TcpCarrier::lose_all() {
+void TcpCarrier::lose_all(Instant looked) {
   next_deadline_.reset();
   for (std::uint32_t i = 0; i < sent_.size() && in_flight_ > 0; ++i) {
     const CallSlot& slot = flow_.calls()[i];
     if (slot.state != CallState::kStarted) continue;
     note_end(sent_[i]);
     sent_[i].reply = {};
-    if (gave_up_ && slot.deadline <= flow_.now()) {
+    if (gave_up_ && slot.deadline <= looked) {
       flow_.fail(i, {Errc::kTimedOut, "the call", peer_,
                      "the server has not taken a call within its time"});
     } else if (is_reply_refused()) {

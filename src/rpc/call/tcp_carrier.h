@@ -28,7 +28,8 @@ class TcpCarrier final : public Carrier {
   // Starts to connect. `peer` is the address, for texts.
   Expected<void, posix::SystemError> connect(const posix::Address& address, std::string_view peer);
   // A part of a round: takes replies, ends calls whose time is over, and sends.
-  void pump();
+  // `looked`: when all that was there was read last; time-outs are judged by then.
+  void pump(Instant looked);
   // Drops what is left of a connection that has ended.
   void retire();
   void abort() {
@@ -85,9 +86,9 @@ class TcpCarrier final : public Carrier {
   void complete_early();
   void complete(std::uint32_t index);
   std::optional<Error> read(CallSlot& slot);
-  void time_out();
+  void time_out(Instant looked);
   bool is_reply_refused() const noexcept;
-  void lose_all();
+  void lose_all(Instant looked);
   void note_end(Sent& sent) noexcept;
 
   posix::Reactor& reactor_;

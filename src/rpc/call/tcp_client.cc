@@ -90,13 +90,13 @@ void TcpClient::close() noexcept {
 void TcpClient::progress() {
   RPCRDMA_REQUIRE(!flow_.in_round(), "a callback must not call progress(), call() or drain()");
   reactor_->dispatch();
-  pump();
+  go_on(looked_ = posix::Reactor::now());
 }
 
-void TcpClient::pump() noexcept {
-  flow_.round().begin(posix::Reactor::now());
+void TcpClient::go_on(Instant now) noexcept {
+  flow_.round().begin(now);
   flow_.take_steps();
-  carrier_.pump();
+  carrier_.pump(looked_);
   if (connector_.enabled()) connector_.maintain(connected());
   flow_.round().end();
   auto deadline = earlier(carrier_.next_deadline(), flow_.next_deadline());

@@ -62,13 +62,15 @@ class TcpClient final : public ClientImpl, private rpc::ConnectionMaker {
   Error loss() const override { return carrier_.explain(engine::CallError::kConnectionLost); }
   bool was_given_up() const noexcept override { return carrier_.was_given_up(); }
   void retire() override { carrier_.retire(); }
-  void pump_begun() override { carrier_.pump(); }
+  void pump_begun() override { carrier_.pump(looked_); }
 
-  void pump() noexcept override;  // an exception of a callback ends the program
+  void pump() noexcept override { go_on(posix::Reactor::now()); }
+  void go_on(Instant now) noexcept;  // an exception of a callback ends the program
 
   std::unique_ptr<posix::Reactor> reactor_;
   rpc::TcpCarrier carrier_;
   rpc::Connector connector_;
+  Instant looked_{};  // when all that was there was read
 };
 
 }  // namespace rpcrdma

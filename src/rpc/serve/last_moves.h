@@ -20,7 +20,7 @@ class LastMoves {
   // Takes how many have moved since the connection came, and returns whether one came since the
   // last look. It may have been between two turns that a service answered; and where one has moved,
   // a service may have run.
-  // `sent`: bytes of replies that the peer has taken.
+  // `sent`: bytes of replies that the socket has taken.
   bool note(RoundTime& time, std::uint64_t came, std::uint64_t answered, std::uint64_t gone,
             std::uint64_t sent) noexcept {
     const std::uint64_t moves = came + answered + gone;
@@ -33,9 +33,9 @@ class LastMoves {
     return true;
   }
   Instant last_call() const noexcept { return last_call_; }
-  // Returns whether the last move is more than a second longer ago than what the peer has taken
-  // since takes at `rate_min`, bytes per second; 0: whatever it has taken.
-  bool are_over(Instant now, std::uint64_t sent, std::uint32_t rate_min) const noexcept {
+  // Returns whether nothing has moved for a second. Bytes that the socket has taken since the last
+  // move give more time: as long as they take at `rate_min`, bytes per second; 0: none.
+  bool is_left(Instant now, std::uint64_t sent, std::uint32_t rate_min) const noexcept {
     auto allowed = std::chrono::milliseconds(1000);
     if (rate_min > 0) allowed += std::chrono::milliseconds((sent - sent_before_) * 1000 / rate_min);
     return now - last_move_ >= allowed;

@@ -32,7 +32,7 @@ void PeerTable::erase(Peer& peer) {
 // --- Turns -------------------------------------------------------------------------------------
 
 void PeerTable::serve(RoundTime& time) {
-  while (Peer* due = deadlines_.take_due(time.now())) want_turn(*due);
+  while (Peer* due = deadlines_.take_due(time.begun())) want_turn(*due);
   for (Peer* silent : silent_) want_turn(*silent);
   turns_.swap(wanted_);
   for (Peer* peer : turns_) {
@@ -42,13 +42,13 @@ void PeerTable::serve(RoundTime& time) {
     in_turn_ = nullptr;
     peer->wants_turn_ = false;
     if (!is_done) want_turn(*peer);
-    settle(*peer, time.now());
+    settle(*peer, time);
   }
   turns_.clear();
 }
 
-void PeerTable::settle(Peer& peer, Instant now) {
-  const Peer::State state = peer.settle(now);
+void PeerTable::settle(Peer& peer, const RoundTime& time) {
+  const Peer::State state = peer.settle(time);
   if (state == Peer::State::kFinished) return erase(peer);
   --count(peer.state_);
   ++count(state);

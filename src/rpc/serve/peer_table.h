@@ -44,7 +44,7 @@ class Peer : public rdma::NewsListener, public DeadlineHeap<Peer>::Entry {
   // `time` is that behind what ran.
   virtual bool take_turn(RoundTime& time) = 0;
   // Called behind each turn: ends the connection if it is time to, and reports its end.
-  virtual State settle(Instant now) = 0;
+  virtual State settle(const RoundTime& time) = 0;
   // Returns when the peer needs a turn although it has no news.
   virtual Deadline next_deadline() const = 0;
 
@@ -106,7 +106,7 @@ class PeerTable {
     if (std::exchange(served_at_, time.begun()) != time.begun()) serve(time);
   }
   // Settles a peer outside of its turn, which destroys it if it is finished.
-  void settle(Peer& peer, Instant now);
+  void settle(Peer& peer, const RoundTime& time);
   Deadline next_deadline() const noexcept { return deadlines_.first(); }
 
   // A call has ended: gives a turn to each peer that has made a duplicate of it, in the order in

@@ -50,7 +50,7 @@ class PeerTableTest : public ::testing::Test {
       if (has_news_in_turn) handle_news();
       return left == 0 || --left == 0;
     }
-    State settle(Instant /*now*/) override { return state; }
+    State settle(const RoundTime& /*time*/) override { return state; }
     Deadline next_deadline() const override { return deadline; }
 
     int left = 0;  // turns that it needs in a row
@@ -69,12 +69,15 @@ class PeerTableTest : public ::testing::Test {
     table_.add(std::move(peer));
     return added;
   }
+  RoundTime& at(Instant now) {
+    now_ = now;
+    time_.begin();
+    return time_;
+  }
   // The turns of one round, in their order.
   std::string round(Instant now = kStart) {
     turns_.clear();
-    RoundTime time({[](const void* of) { return *static_cast<const Instant*>(of); }, &now});
-    time.begin();
-    table_.serve(time);
+    table_.serve(at(now));
     EXPECT_FALSE(table_.is_turn_of(carrier_));
     return turns_;
   }
@@ -93,6 +96,8 @@ class PeerTableTest : public ::testing::Test {
   MailboxForTest mailbox_;
   CarrierForTest carrier_{registry_, cache_, mailbox_};
   std::string turns_;
+  Instant now_ = kStart;
+  RoundTime time_{{[](const void* of) { return *static_cast<const Instant*>(of); }, &now_}};
   PeerTable table_;
 };
 
@@ -183,7 +188,7 @@ TEST_F(PeerTableTest, FinishedPeerGoesAndWaitsForNothing) {
   EXPECT_TRUE(table_.anybody_waits_for_a_call());
   a.handle_news();
   a.state = State::kFinished;
-  table_.settle(a, kStart);
+  table_.settle(a, at(kStart));
   EXPECT_EQ(table_.count<NamedPeer>(), 0U);
   EXPECT_FALSE(table_.anybody_waits_for_a_call());
   EXPECT_FALSE(table_.anybody_wants_turn());
@@ -217,13 +222,13 @@ TEST_F(PeerTableTest, StatesAreCounted) {
   EXPECT_TRUE(table_.are_all_closing());
   EXPECT_FALSE(table_.have_all_ended());
   a.state = b.state = State::kEnded;
-  table_.settle(a, kStart);
+  table_.settle(a, at(kStart));
   EXPECT_FALSE(table_.are_all_closing());
   EXPECT_FALSE(table_.have_all_ended());
-  table_.settle(b, kStart);
+  table_.settle(b, at(kStart));
   EXPECT_TRUE(table_.have_all_ended());
   b.state = State::kFinished;
-  table_.settle(b, kStart);
+  table_.settle(b, at(kStart));
   EXPECT_TRUE(table_.have_all_ended());
 }
 

@@ -28,13 +28,13 @@ bool RdmaPeer::take_turn(RoundTime& time) {
   return is_done;
 }
 
-void RdmaPeer::end_if_idle(Instant now, std::chrono::nanoseconds timeout) {
+void RdmaPeer::end_if_idle(const RoundTime& time, std::chrono::nanoseconds timeout) {
   if (!is_idle()) return idle_deadline_.reset();
   const std::uint64_t messages = connection->engine().counters().messages_received;
   if (!idle_deadline_ || std::exchange(messages_seen_, messages) != messages) {
     messages_seen_ = messages;
-    idle_deadline_ = now + timeout;
-  } else if (*idle_deadline_ <= now) {
+    idle_deadline_ = time.now() + timeout;
+  } else if (*idle_deadline_ <= time.begun()) {
     idle_deadline_.reset();
     session->disconnect();
   }

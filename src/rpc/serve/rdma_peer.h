@@ -22,7 +22,7 @@ class RdmaPeer final : public Peer {
   // Ends it when it is time to, and reports its end: see Peer::settle(). Outlives it.
   class Owner {
    public:
-    virtual State settle(RdmaPeer& peer, Instant now) = 0;
+    virtual State settle(RdmaPeer& peer, const RoundTime& time) = 0;
 
    protected:
     ~Owner() = default;
@@ -31,12 +31,12 @@ class RdmaPeer final : public Peer {
   RdmaPeer(PeerTable& peers, Owner& owner, std::unique_ptr<Session> of_peer,
            std::unique_ptr<transport::Connection> to_peer);
   bool take_turn(RoundTime& time) override;
-  State settle(Instant now) override { return owner_.settle(*this, now); }
+  State settle(const RoundTime& time) override { return owner_.settle(*this, time); }
   Deadline next_deadline() const override {
     return earlier(connection->engine().poll_timeout(), idle_deadline_);
   }
   // Ends the connection if it has been idle for so long. Called behind each turn.
-  void end_if_idle(Instant now, std::chrono::nanoseconds timeout);
+  void end_if_idle(const RoundTime& time, std::chrono::nanoseconds timeout);
   // Ends the spare connection of a host over which fewest messages came. Returns false if the host
   // has none.
   static bool end_spare_of(const std::string& host, const PeerTable& peers, Instant now);

@@ -20,7 +20,8 @@ Clock clock_of(const T& object) noexcept {
 
 // Most of a round takes no time worth reading the clock again. A service that answers in its turn
 // may take any: what its connection, and those behind it, begin then has its time from there, and
-// not from the beginning of the round.
+// not from the beginning of the round. Times that are over are judged by that, however: what has
+// come since is not read.
 class RoundTime {
  public:
   explicit RoundTime(Clock clock) noexcept : clock_(clock) {}

@@ -184,12 +184,15 @@ void ServerImpl::progress() {
   if (tcp_.accept_connections(now)) places_.note_lack();
   if (places_.is_lacking()) [[unlikely]] {
     peers_.serve_before_judging(time_);
-    places_.make_up_for_lack(peers_, tcp_, time_.now());
+    places_.make_up_for_lack(peers_, tcp_, now);
   }
   notice_failure();
   share_receives();
-  answers_.take_all(
-      [this](rpc::IncomingCall& call) { call.serving().handle_delivered(call, time_.now()); });
+  answers_.take_all([this](rpc::IncomingCall& call) {
+    const bool may_be_served = call.waits_for_step();
+    call.serving().handle_delivered(call, time_.now());
+    if (may_be_served) time_.refresh();
+  });
   serve_sessions();
   if (stop_requested_.load(std::memory_order_acquire)) {
     drain(time_.now());
@@ -246,8 +249,9 @@ void ServerImpl::retry_waiting() {
   memory_queue_.first()->want_turn();
 }
 
-rpc::Peer::State ServerImpl::settle(RdmaPeer& peer, Instant now) {
-  if (options_.idle_timeout.count() > 0) peer.end_if_idle(now, rpc::limited(options_.idle_timeout));
+rpc::Peer::State ServerImpl::settle(RdmaPeer& peer, const rpc::RoundTime& time) {
+  if (options_.idle_timeout.count() > 0)
+    peer.end_if_idle(time, rpc::limited(options_.idle_timeout));
   rpc::Session& session = *peer.session;
   if (!peer.is_ready && peer.connection->connected()) [[unlikely]] {
     peer.report_ready(log_, loop_.provider()->name());
@@ -261,14 +265,16 @@ rpc::Peer::State ServerImpl::settle(RdmaPeer& peer, Instant now) {
 }
 
 void ServerImpl::accept_connections() {
-  for (const auto& listener : listeners_) {
+  // By number: where others are served first, their services may add a listener.
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    rdma::Listener& listener = *listeners_[i];
     int left = kAcceptsPerRound;
-    while (auto incoming = listener->poll_incoming()) {
+    while (auto incoming = listener.poll_incoming()) {
       const std::string_view peer = incoming->peer_address();
       // The other connection does not go at once, so there may be one too many for a moment.
       if (log_.is_full(kRdma)) [[unlikely]]
         peers_.serve_before_judging(time_);
-      const bool may_exceed = log_.is_full(kRdma) && places_.end_spare(peer, peers_, time_.now());
+      const bool may_exceed = log_.is_full(kRdma) && places_.end_spare(peer, peers_, time_.begun());
       if (log_.admit(peer, kRdma, may_exceed)) {
         // The shards get connections in turn.
         rpc::ShardInbox& next = state_.deal_rdma(peer);
@@ -282,9 +288,9 @@ void ServerImpl::accept_connections() {
       loop_.wake();
       break;
     }
-    if (const auto refusal = listener->poll_refusal()) [[unlikely]] {
-      log_.refuse(fmt::format("a client of {}", listener->address()),
-                  rpc::not_accepted(*refusal, listener->address()));
+    if (const auto refusal = listener.poll_refusal()) [[unlikely]] {
+      log_.refuse(fmt::format("a client of {}", listener.address()),
+                  rpc::not_accepted(*refusal, listener.address()));
       if (refusal->code == rdma::Errc::kNoResources) places_.note_lack();
     }
   }

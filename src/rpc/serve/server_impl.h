@@ -97,7 +97,7 @@ class ServerImpl final : public rpc::Mailbox, private rpc::RdmaPeer::Owner {
   void take_inbox(Instant now);
   void accept_connections();
   void accept(std::unique_ptr<rdma::Incoming> incoming);
-  rpc::Peer::State settle(rpc::RdmaPeer& peer, Instant now) override;
+  rpc::Peer::State settle(rpc::RdmaPeer& peer, const rpc::RoundTime& time) override;
   void report_end(rpc::RdmaPeer& peer);
   void notice_failure();
   void drain(Instant now);

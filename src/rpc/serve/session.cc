@@ -70,7 +70,7 @@ bool Session::progress(RoundTime& time) noexcept {
   std::size_t left = kEventsPerTurn;
   bool has_more = false;
   for (bool again = true; again && left > 0;) {
-    has_more = connection_->pump(now_) == transport::Connection::Moved::kPart;
+    has_more = connection_->pump(now_, time.begun()) == transport::Connection::Moved::kPart;
     engine::Connection& engine = connection_->engine();
     if (!engine.option_port().characteristics().experimental().empty()) [[unlikely]] {
       tell_changes(engine.option_port());  // in front of the Calls that came behind

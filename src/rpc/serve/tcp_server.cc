@@ -60,7 +60,7 @@ class TcpServer::Link final : public Peer, public tcp::NewsListener {
   }
   void handle_news() noexcept override { Peer::handle_news(); }
   bool take_turn(RoundTime& time) override { return session->progress(time); }
-  State settle(Instant now) override { return server_.settle(*this, now); }
+  State settle(const RoundTime& time) override { return server_.settle(*this, time); }
   Deadline next_deadline() const override { return server_.idle_deadline(*session); }
 
   const std::unique_ptr<TcpSession> session;
@@ -140,7 +140,7 @@ void TcpServer::deal(tcp::Accepted accepted, Instant now) {
     return log_.refuse(peer, *obstacle);
   }
   if (!log_.admit(peer, kTcp)) return;
-  if (is_own) return open(std::move(accepted), now);
+  if (is_own) return open(std::move(accepted));
   if (!next.put(accepted)) log_.drop(peer, kTcp, is_stopping(peer));
 }
 
@@ -148,7 +148,7 @@ void TcpServer::accept(tcp::Accepted accepted, Instant now) {
   const std::string& peer = accepted.peer;
   if (draining_) return log_.drop(peer, kTcp, is_stopping(peer));
   if (const auto obstacle = make_room(peer, now)) return log_.drop(peer, kTcp, *obstacle);
-  open(std::move(accepted), now);
+  open(std::move(accepted));
 }
 
 void TcpServer::drop(const tcp::Accepted& accepted) {
@@ -156,7 +156,7 @@ void TcpServer::drop(const tcp::Accepted& accepted) {
 }
 
 // Opens a connection that was admitted, and for which there is room.
-void TcpServer::open(tcp::Accepted accepted, Instant now) {
+void TcpServer::open(tcp::Accepted accepted) {
   tcp::ConnectionOptions options;
   options.record = {options_.record_size_max, options_.fragments_max, tcp::Excess::kCutCalls};
   options.messages_unsent_max = options_.calls_max;
@@ -179,7 +179,7 @@ void TcpServer::open(tcp::Accepted accepted, Instant now) {
                                               shared_.meter,
                                               shared_.state.options.tap};
   auto session = std::make_unique<TcpSession>(std::move(memory), std::move(*connection),
-                                              surroundings, options_, now);
+                                              surroundings, options_, shared_.time.now());
   Serving& serving = session->serving();
   shared_.peers.add(std::make_unique<Link>(*this, std::move(session)));
   shares_.add(peer);
@@ -222,7 +222,7 @@ bool TcpServer::end_spare(std::string_view peer, Instant now) {
   if (leaves == nullptr) leaves = spare_for(peer, now);
   if (leaves == nullptr) return false;
   leaves->session->make_room();
-  shared_.peers.settle(*leaves, now);
+  shared_.peers.settle(*leaves, shared_.time);
   return true;
 }
 
@@ -252,10 +252,10 @@ Deadline TcpServer::idle_deadline(const TcpSession& session) const noexcept {
   return since ? std::optional(*since + rpc::limited(options_.idle_timeout)) : std::nullopt;
 }
 
-Peer::State TcpServer::settle(Link& link, Instant now) {
+Peer::State TcpServer::settle(Link& link, const RoundTime& time) {
   TcpSession& session = *link.session;
   const auto deadline = idle_deadline(session);
-  if (deadline && *deadline <= now) session.end_idle();
+  if (deadline && *deadline <= time.begun()) session.end_idle();
   session.settle_waiting();
   if (!session.finished()) {
     if (session.ended()) return Peer::State::kEnded;

@@ -72,14 +72,14 @@ class TcpServer {
  private:
   class Link;  // one of the peers
 
-  void open(tcp::Accepted accepted, Instant now);
+  void open(tcp::Accepted accepted);
   std::optional<Error> make_room(std::string_view peer, Instant now);
   template <class Is>
   Link* oldest_of(Is&& is) const;
   Link* spare_for(std::string_view peer, Instant now);
   void deal(tcp::Accepted accepted, Instant now);
   Deadline idle_deadline(const TcpSession& session) const noexcept;
-  Peer::State settle(Link& link, Instant now);
+  Peer::State settle(Link& link, const RoundTime& time);
   void report_end(TcpSession& session);
 
   const Surroundings shared_;

@@ -93,8 +93,8 @@ class TcpSession final : public ReplyCarrier {
   // per second that a peer takes that does not leave them.
   bool may_make_room(Instant now, std::uint32_t rate_min) const noexcept {
     const bool is_executing = in_service_ > answered_.size();
-    const bool is_left = connection_->bytes_unsent() > 0 &&
-                         moves_.are_over(now, connection_->bytes_sent(), rate_min);
+    const bool is_left =
+        connection_->bytes_unsent() > 0 && moves_.is_left(now, connection_->bytes_sent(), rate_min);
     return !is_executing && (!serving_.has_served() || is_left);
   }
   // Returns whether the peer has left a record incomplete (rest_of_record.h). It repeats the Call,
