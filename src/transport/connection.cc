@@ -101,7 +101,7 @@ rdma::Error Connection::cause() const noexcept {
   return {rdma::Errc::kClosed, 0, engine::to_string(given_up)};
 }
 
-Connection::Moved Connection::pump(Instant now, Instant looked) {
+Connection::Moved Connection::pump(Instant now, std::optional<Instant> looked) {
   bool moved = false, is_timed = false;
   engine_.handle_time(now);
   bool again = true;
@@ -111,7 +111,7 @@ Connection::Moved Connection::pump(Instant now, Instant looked) {
     // looks at it. A peer that goes on sending puts none off.
     if (!is_timed && (!again || step == kStepsMax - 1)) {
       is_timed = true;
-      moved = time_out(engine_, looked) || moved;
+      moved = time_out(engine_, looked.value_or(now)) || moved;
       engine_.handle_time(now);
     }
     again = take_link_event() || again;

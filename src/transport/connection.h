@@ -72,10 +72,10 @@ class Connection {
   // Completions in, actions out, until nothing moves, or for kStepsMax steps: a peer may send
   // messages that are dropped, or answered by errors, as fast as their Receives come back. Poll the
   // engine's events afterwards, and pump again when they led to commands, or after kPart.
-  // `looked`: when all that was there was read last. Times that begin do so now, and times that are
-  // over are judged by then, since behind it something may have come that nobody has read.
-  Moved pump(Instant now, Instant looked);
-  Moved pump(Instant now) { return pump(now, now); }
+  // `looked`: when all that was there was read last, if that is not now. Times that begin do so
+  // now, and times that are over are judged by then: behind it something may have come that is not
+  // read.
+  Moved pump(Instant now, std::optional<Instant> looked = std::nullopt);
   static constexpr int kStepsMax = 64;  // each of a batch of completions and of work
 
   // See QueuePair. When it has told, pump() has something to do.

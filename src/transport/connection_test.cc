@@ -177,7 +177,7 @@ TEST_F(ConnectionTest, ReplyThatIsHereWhenTheTimeOfItsCallIsOverIsTaken) {
   EXPECT_EQ(connection_->engine().counters().timed_out, 0U);
 }
 
-// What has come since the last look is not read: a callback, or a service, may have taken long.
+// A callback, or a service, may have taken long, and replies that have come since are not read.
 TEST_F(ConnectionTest, TimeOfACallIsJudgedByTheLastLook) {
   start_call(0);
   complete(queue_pair_->posted[0]);

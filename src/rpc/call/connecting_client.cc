@@ -153,15 +153,18 @@ void ConnectingClient::connect_in_version_one() {
 void ConnectingClient::progress() {
   RPCRDMA_REQUIRE(!flow_.in_round(), "a callback must not call progress(), call() or drain()");
   provider_.progress();
-  go_on(looked_ = provider_.now());
+  has_looked_ = true;
+  pump();
 }
 
-void ConnectingClient::go_on(Instant now) noexcept {
+void ConnectingClient::pump() noexcept {
   const bool is_idle = connection_ == nullptr && !connector_.next_attempt() &&
                        flow_.calls_in_flight() == 0 && !flow_.calls().own_is_under_way();
   if (is_idle) return;
   const rpc::BackwardAnswers::InTurn turn(answers_, link_);
-  flow_.round().begin(now);
+  const Instant begun = provider_.now();
+  if (std::exchange(has_looked_, false)) looked_ = begun;
+  flow_.round().begin(begun);
   if (answers_.enabled()) answers_.take(retired_, flow_.now());
   flow_.take_steps();
   pump_connection();

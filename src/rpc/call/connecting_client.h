@@ -103,8 +103,7 @@ class ConnectingClient final : public ClientImpl,
   void retire() override;
   void pump_begun() override { pump_connection(); }
 
-  void pump() noexcept override { go_on(provider_.now()); }
-  void go_on(Instant now) noexcept;  // an exception of a callback ends the program
+  void pump() noexcept override;  // an exception of a callback ends the program
   void pump_connection();
 
   Expected<void, Error> take_queue_pair(
@@ -132,6 +131,7 @@ class ConnectingClient final : public ClientImpl,
   rpc::FirstCall first_call_;
   rpc::VersionTwoChanges changes_{*this};
   Instant looked_{};                    // when all that was there was read
+  bool has_looked_ = false;             // now
   bool may_connect_ = true;             // to the address, once more
   std::optional<Error> connect_error_;  // of connecting once more
   TransferCounters past_;               // of connections that were lost

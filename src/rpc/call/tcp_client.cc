@@ -90,10 +90,13 @@ void TcpClient::close() noexcept {
 void TcpClient::progress() {
   RPCRDMA_REQUIRE(!flow_.in_round(), "a callback must not call progress(), call() or drain()");
   reactor_->dispatch();
-  go_on(looked_ = posix::Reactor::now());
+  has_looked_ = true;
+  pump();
 }
 
-void TcpClient::go_on(Instant now) noexcept {
+void TcpClient::pump() noexcept {
+  const Instant now = posix::Reactor::now();
+  if (std::exchange(has_looked_, false)) looked_ = now;
   flow_.round().begin(now);
   flow_.take_steps();
   carrier_.pump(looked_);

@@ -64,13 +64,13 @@ class TcpClient final : public ClientImpl, private rpc::ConnectionMaker {
   void retire() override { carrier_.retire(); }
   void pump_begun() override { carrier_.pump(looked_); }
 
-  void pump() noexcept override { go_on(posix::Reactor::now()); }
-  void go_on(Instant now) noexcept;  // an exception of a callback ends the program
+  void pump() noexcept override;  // an exception of a callback ends the program
 
   std::unique_ptr<posix::Reactor> reactor_;
   rpc::TcpCarrier carrier_;
   rpc::Connector connector_;
-  Instant looked_{};  // when all that was there was read
+  Instant looked_{};         // when all that was there was read
+  bool has_looked_ = false;  // now
 };
 
 }  // namespace rpcrdma
