@@ -157,7 +157,7 @@ void Requester::handle_exposed(Slot& slot, const Completion& done, std::size_t p
 }
 
 void Requester::handle_timeout(Instant now) {
-  now_ = now;
+  now_ = std::max(now_, now);  // times are judged by an older one, and fences begin now
   offer_.handle_timeout(now);
   next_timeout_ = offer_.deadline();
   for (Slot& slot : slots_) {

@@ -112,7 +112,6 @@ Connection::Moved Connection::pump(Instant now, std::optional<Instant> looked) {
     if (!is_timed && (!again || step == kStepsMax - 1)) {
       is_timed = true;
       moved = time_out(engine_, looked.value_or(now)) || moved;
-      engine_.handle_time(now);
     }
     again = take_link_event() || again;
     again = post_work() || again;

@@ -44,7 +44,9 @@ std::uint32_t CallFlow::calls_in_flight() const noexcept {
 std::optional<Error> CallFlow::begin(std::uint32_t index, bool blocking, ReplyCallback&& callback) {
   CallSlot& slot = calls_[index];
   RPCRDMA_REQUIRE(slot.state == State::kPrepared, "a Call is started twice");
-  if (round_.has_clock() && !posix::Reactor::is_about_now(round_.time()))
+  // A round is known to be recent to some milliseconds only, which a short time has not to give.
+  const bool is_short = slot.timeout < std::chrono::seconds(1);
+  if (round_.has_clock() && (is_short || !posix::Reactor::is_about_now(round_.time())))
     round_.begin(carrier_->clock());
   if (slot.results_refused || !slot.writer.ok() || slot.is_whole || finishes_messages_)
       [[unlikely]] {

@@ -195,10 +195,10 @@ void ServerImpl::progress() {
   });
   serve_sessions();
   if (stop_requested_.load(std::memory_order_acquire)) {
-    drain(time_.now());
+    drain();
     serve_sessions();  // sees the end of the connections that drain() closed
   }
-  disconnected_.handle_time(time_.now());
+  disconnected_.handle_time(time_.begun());
   share_receives();
   if (peers_.anybody_wants_turn()) loop_.wake();
   arm_timer();
@@ -458,15 +458,15 @@ void ServerImpl::stop() noexcept {
 }
 
 // Connections that are still busy are checked behind each of their turns.
-void ServerImpl::drain(Instant now) {
+void ServerImpl::drain() {
   const bool begins = !std::exchange(draining_, true);
   if (begins) {
-    drain_deadline_ = now + rpc::limited(options_.drain_timeout);
+    drain_deadline_ = time_.now() + rpc::limited(options_.drain_timeout);
     state_.takes_step_ups = false;
     listeners_.clear();
     tcp_.drain();
   }
-  const bool was_over = std::exchange(drain_is_over_, now >= drain_deadline_);
+  const bool was_over = std::exchange(drain_is_over_, time_.begun() >= drain_deadline_);
   if (!begins && was_over == drain_is_over_) return;
   if (drain_is_over_) tcp_.abort();
   peers_.for_each<RdmaPeer>([this](RdmaPeer& peer) {

@@ -100,7 +100,7 @@ class ServerImpl final : public rpc::Mailbox, private rpc::RdmaPeer::Owner {
   rpc::Peer::State settle(rpc::RdmaPeer& peer, const rpc::RoundTime& time) override;
   void report_end(rpc::RdmaPeer& peer);
   void notice_failure();
-  void drain(Instant now);
+  void drain();
   void arm_timer();
 
   std::unique_ptr<rdma::Provider> owned_provider_;
