@@ -135,17 +135,24 @@ TEST_F(Server, ResultsInTheMessageHaveTheirTimeToo) {
   EXPECT_FALSE(given_up_after(1000, most / 4, 50, true));
 }
 
-TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
+Options timed_pulls() {
   Options options = small();
   options.pull_timeout = std::chrono::seconds(10);
   options.pull_rate_min = 1000;
-  Endpoint side(Role::kServer, options);
+  return options;
+}
+void read_first_of_two_chunks(Endpoint& side) {
   ChunkLists lists;
   add_read(lists, 400, 400, 2);
   add_read(lists, 0, 600, 1);
   side.receive(message(call_header(wire::v1::NoMsg{}), lists, 0));
   side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
   side.drain();
+}
+
+TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
+  Endpoint side(Role::kServer, timed_pulls());
+  read_first_of_two_chunks(side);
   EXPECT_EQ(side.engine.poll_timeout(), side.now + std::chrono::seconds(11));
   side.now += std::chrono::seconds(4);
   side.drain();
@@ -163,16 +170,8 @@ TEST_F(Server, TimeOfReadChunksRunsOnlyWhileTheyAreRead) {
 
 // It cannot be known how long the first chunk has been here.
 TEST_F(Server, ReadChunkBehindOneThatThisSideTookLateHasALittleTime) {
-  Options options = small();
-  options.pull_timeout = std::chrono::seconds(10);
-  options.pull_rate_min = 1000;
-  Endpoint side(Role::kServer, options);
-  ChunkLists lists;
-  add_read(lists, 400, 400, 2);
-  add_read(lists, 0, 600, 1);
-  side.receive(message(call_header(wire::v1::NoMsg{}), lists, 0));
-  side.engine.responder().lend(side.take_event<MemoryWanted>()->call, Lease{1}, 0);
-  side.drain();
+  Endpoint side(Role::kServer, timed_pulls());
+  read_first_of_two_chunks(side);
   side.now += std::chrono::seconds(30);
   side.engine.handle_time(side.now);
   side.done(side.take_action<RdmaRead>()->id);
