@@ -197,7 +197,7 @@ TEST_F(HangingPool, TakesNothingAnyMore) {
   EXPECT_EQ(end(), "-ba");
 }
 
-// Nobody looks meanwhile, and the first look behind it is overdue.
+// A stopped process does not look at its pools, so that the first look behind the stop is overdue.
 TEST_F(HangingPool, CountsNoTimeInWhichItsProcessWasStopped) {
   workers_.turn_late_away();
   add('a');

@@ -35,10 +35,10 @@ class Capture {
   };
   using Opened = std::unique_ptr<Capture, Leave>;
 
-  // Begins a file; but what this process has begun before is shared, or gone on with, since a
-  // program with several clients names one file for all of them. A child does not know what its
-  // parent has begun, and goes on with what is there; its bound is its own. Fails with kProvider
-  // and errno when the file cannot be made.
+  // Begins a file. A file that this process has begun before is shared, or continued, since a
+  // program with several clients names one file for all of them. A child appends to a file that its
+  // parent may have begun, and counts a bound of its own. Fails with kProvider and errno when the
+  // file cannot be made.
   static Expected<Opened, Error> open(const std::string& path, std::uint64_t bytes_max);
   // Appends one packet. False: the file is full. From any thread.
   bool write(Bytes packet);
