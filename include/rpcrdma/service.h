@@ -138,6 +138,8 @@ class RPCRDMA_EXPORT Service {
                                       const Credential& /*credential*/) const noexcept {
     return AuthStatus::kOk;
   }
+  // An exception answers the Call with SYSTEM_ERR, unless it has been answered already: a service
+  // that has passed the context on, to be answered later, must not throw any more.
   virtual void call(CallContext& context) = 0;
 };
 

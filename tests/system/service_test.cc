@@ -187,6 +187,64 @@ TEST(Client, SaysThatItsConnectionWasRefused) {
   }
 }
 
+// Throws on its own account: a function that returns a status is answered for by FunctionService.
+class IllService final : public Service {
+ public:
+  const ProcedureTraits* traits(std::uint32_t procedure) const noexcept override {
+    return find_traits(kTable, procedure);
+  }
+  void call(CallContext& context) override {
+    context.results().xdr().u32(7);
+    if (context.procedure().number == kGreet) context.succeed();
+    throw std::runtime_error("the service is ill");
+  }
+
+ private:
+  static constexpr std::array<ProcedureTraits, 2> kTable{{{.number = kGreet}, {.number = kThrow}}};
+};
+
+class ServiceThatThrows : public ::testing::TestWithParam<const char*> {
+ protected:
+  ServiceThatThrows() {
+    EXPECT_TRUE(server_.add(kBareProgram, 1, service_));
+    thread_ = std::thread([this] { server_.run(); });
+  }
+  ~ServiceThatThrows() override {
+    server_.stop();
+    thread_.join();
+  }
+  Client connect() const {
+    const std::string url = GetParam();
+    return Client::connect(url.substr(0, url.find("//") + 2) + std::string(server_.address()))
+        .value();
+  }
+
+ private:
+  IllService service_;
+  Server server_ = Server::listen(GetParam()).value();
+  std::thread thread_;
+};
+INSTANTIATE_TEST_SUITE_P(Transports, ServiceThatThrows,
+                         ::testing::Values(kAnyPort, "tcp://127.0.0.1:0"));
+
+TEST_P(ServiceThatThrows, FailsItsCallAndNoOther) {
+  Client client = connect();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(call_service(client, kThrow).error().code, Errc::kServerFault);
+  }
+  Client other = connect();
+  EXPECT_TRUE(call_service(other, 0)) << "the server serves others";
+}
+
+TEST_P(ServiceThatThrows, ChangesNothingWhenItHasAnswered) {
+  Client client = connect();
+  for (int i = 0; i < 2; ++i) {
+    auto reply = call_service(client, kGreet);
+    ASSERT_TRUE(reply) << reply.error().message();
+    EXPECT_EQ(read(*reply)->xdr().u32("number"), 7U);
+  }
+}
+
 TEST(SharedPort, IsServedByEveryServerThatSharesIt) {
   ServerOptions options;
   options.share_port = true;

@@ -102,7 +102,12 @@ void Serving::execute(IncomingCall& call) {
 // which cost each call eighteen.
 [[gnu::noinline]] void Serving::call_service(IncomingCall& call) {
   probes::server_call_executed(&call, static_cast<std::uint32_t>(call.header_.xid));
-  call.service_->call(call);
+  try {
+    call.service_->call(call);
+  } catch (...) {
+    // One that no longer waits has its reply.
+    if (call.is_unanswered_) refuse(call, AcceptStatus::kSystemErr);
+  }
 }
 
 void Serving::refuse(IncomingCall& call, AcceptStatus status) {

@@ -101,7 +101,7 @@ class Serving {
   void prepare(IncomingCall& call, std::span<const MessageReader::Placed> placed);
   bool check_unwrapped(IncomingCall& call);
   void execute(IncomingCall& call);
-  static void call_service(IncomingCall& call);
+  void call_service(IncomingCall& call);
   void handle_next(IncomingCall& call, Next next);
   void answer(IncomingCall& call);
   void measure(const IncomingCall& call);
