@@ -119,8 +119,8 @@ Connection::Connection(posix::Reactor& reactor, posix::Fd socket, Memory& memory
       peer_address_(std::move(peer_address)),
       is_local_(is_unix_socket(socket_.value())),
       reader_(memory, options.record),
-      outgoing_(options.messages_unsent_max, options.stall_timeout, options.record_rate_min),
-      stall_clock_(options.stall_timeout),
+      outgoing_(options.messages_unsent_max, options.send_timeout, options.record_rate_min),
+      stalls_{StallClock(options.stall_timeout), StallClock(options.send_timeout)},
       record_clock_(options.record_timeout, options.record_rate_min) {}
 
 Connection::~Connection() {
@@ -163,7 +163,7 @@ std::optional<Message> Connection::receive() {
     if (reader_.is_cut()) ++skips;
     if (reader_.done()) {
       late_ = false;
-      if (timed_ && outgoing_.empty()) stall_clock_.restart(posix::Reactor::now());
+      if (timed_) stalls_.receiving.restart(posix::Reactor::now());
       record_clock_.note_record();
       return reader_.release();
     }
@@ -223,10 +223,9 @@ void Connection::handle_read(std::size_t size, std::size_t placed_max) {
   bytes_received_ += size;
   record_clock_.note_bytes(size);
   if (record_clock_.runs()) record_clock_.stop(posix::Reactor::now());
-  if (stall_clock_.note_received(size)) {
+  if (stalls_.receiving.note_received(size)) {
     late_ = false;
-    // Bytes that arrive are not progress of what we send.
-    if (timed_ && outgoing_.empty()) stall_clock_.restart(posix::Reactor::now());
+    if (timed_) stalls_.receiving.restart(posix::Reactor::now());
   }
   const std::size_t placed = std::min(size, placed_max);
   reader_.handle_placed(placed);
@@ -256,7 +255,7 @@ void Connection::flush() {
     if (size >= 0) {
       bytes_sent_ += static_cast<std::size_t>(size);
       outgoing_.take(static_cast<std::size_t>(size));
-      if (timed_) stall_clock_.note_sent(posix::Reactor::now());
+      if (timed_) stalls_.note_sent(posix::Reactor::now());
     } else if (!would_block()) {
       end({EndKind::kLost, errno});
     } else if (errno != EINTR) {
@@ -335,20 +334,24 @@ bool Connection::awaits_bytes() const noexcept {
   return !reader_.at_start() && !readable_ && !reader_.starved();
 }
 
-// Returns whether the connection waits for its peer, or for other connections that use all the
-// memory.
-bool Connection::is_stalled() const noexcept {
-  return !outgoing_.empty() || reader_.starved() || awaits_bytes();
+// Also for memory that other connections use.
+bool Connection::awaits_record() const noexcept {
+  return reader_.starved() || awaits_bytes();
 }
 
 void Connection::watch_progress() {
   watch_record();
   outgoing_.watch(posix::Reactor::now);
   if (ended()) return;
-  stall_clock_.note_busy(!outgoing_.empty() || !reader_.at_start(), posix::Reactor::now);
-  if (timed_ || !is_stalled()) return;
-  stall_clock_.note_sent(posix::Reactor::now());
-  set_deadline();
+  stalls_.receiving.note_busy(!reader_.at_start(), posix::Reactor::now);
+  stalls_.sending.note_busy(!outgoing_.empty(), posix::Reactor::now);
+  if (outgoing_.empty() && !awaits_record()) return;
+  if (!timed_) {
+    stalls_.note_sent(posix::Reactor::now());
+    set_deadline();
+  } else if (next_deadline() < deadline_) {
+    set_deadline();
+  }
 }
 
 // The time of a record that has begun runs, and may be over sooner than what the deadline is set
@@ -363,11 +366,18 @@ void Connection::watch_record() {
   if (timed_ && record_clock_.deadline() < deadline_) set_deadline();
 }
 
+// Precondition: something is under way.
+Instant Connection::next_deadline() const noexcept {
+  Deadline first;
+  if (!outgoing_.empty()) first = earlier(stalls_.sending.deadline(), outgoing_.deadline());
+  if (awaits_record()) first = earlier(first, stalls_.receiving.deadline());
+  if (record_clock_.runs()) first = earlier(first, record_clock_.deadline());
+  return *first;
+}
+
 void Connection::set_deadline() {
   timed_ = true;
-  deadline_ = stall_clock_.deadline();
-  if (record_clock_.runs()) deadline_ = std::min(deadline_, record_clock_.deadline());
-  if (const auto end = outgoing_.deadline()) deadline_ = std::min(deadline_, *end);
+  deadline_ = next_deadline();
   reactor_.set_deadline(*this, deadline_);
 }
 
@@ -377,19 +387,20 @@ void Connection::handle_deadline() {
   if (shut_down_) return end({EndKind::kClosed, 0});
   if (!connected_) return end({EndKind::kStalled, 0});
   const Instant now = posix::Reactor::now();
-  // The connection rested when it was looked at last: all that is under way has begun since.
-  if (!stall_clock_.is_busy()) stall_clock_.restart(now);
-  const bool is_over = stall_clock_.deadline() <= now;
-  if (!is_stalled()) {
-    // Something can be read: whether that is enough is known when it has been.
-    late_ = is_over && !reader_.at_start();
-    return;
+  // All that rested when the connection was looked at last has begun since, if it is under way.
+  if (!stalls_.receiving.is_busy()) stalls_.receiving.restart(now);
+  if (!stalls_.sending.is_busy()) stalls_.sending.restart(now);
+  const bool is_over = stalls_.receiving.deadline() <= now;
+  if (!outgoing_.empty() && (stalls_.sending.deadline() <= now || outgoing_.is_late(now))) {
+    return end({EndKind::kStalled, 0});
   }
-  if (is_over || outgoing_.is_late(now)) {
-    return end({EndKind::kStalled, outgoing_.empty() && reader_.starved() ? ENOMEM : 0});
+  if (awaits_record()) {
+    if (is_over) return end({EndKind::kStalled, reader_.starved() ? ENOMEM : 0});
+    if (record_clock_.runs() && record_clock_.deadline() <= now) return end({EndKind::kSlow, 0});
+  } else if (is_over && !reader_.at_start()) {
+    late_ = true;  // something can be read: whether that is enough is known when it has been
   }
-  if (record_clock_.runs() && record_clock_.deadline() <= now) return end({EndKind::kSlow, 0});
-  set_deadline();
+  if (!outgoing_.empty() || awaits_record()) set_deadline();
 }
 
 void Connection::end(const End& why) {

@@ -30,12 +30,14 @@ struct ConnectionOptions {
   std::uint32_t messages_unsent_max = 64;  // handed over and not settled
   // false: reads no byte behind the record that is under way, for release(). Costs system calls.
   bool read_ahead = true;
-  // A peer is dropped that takes nothing of what is sent for so long, or neither completes a record
-  // in this time nor sends StallClock::kProgressMin (16 KiB) of it.
+  // A peer is dropped that neither completes a record in this time nor sends
+  // StallClock::kProgressMin (16 KiB) of it, nor takes anything of what is sent meanwhile.
   std::chrono::nanoseconds stall_timeout = std::chrono::seconds(30);
+  // A peer is dropped that takes nothing of what is sent for so long.
+  std::chrono::nanoseconds send_timeout = std::chrono::seconds(30);
   // A peer is dropped, too, that takes longer for one record than this and the bytes that have come
   // of it at `record_rate_min`, bytes per second; 0: for any time. And one that takes longer for
-  // what is unsent at any moment than stall_timeout and these bytes at that rate.
+  // what is unsent at any moment than send_timeout and these bytes at that rate.
   std::chrono::nanoseconds record_timeout = std::chrono::seconds(10);
   std::uint32_t record_rate_min = 0;
   std::chrono::nanoseconds linger = std::chrono::seconds(2);  // the peer's time after finish()
@@ -49,7 +51,7 @@ enum class EndKind : std::uint8_t {
   kLost,              // refused, or lost, or closed by the peer inside of a record; see code
   kTooLarge,          // a record over RecordLimits::size_max that was not cut
   kTooManyFragments,  // over RecordLimits::fragments_max
-  kStalled,           // stall_timeout, or connect_timeout
+  kStalled,           // stall_timeout, send_timeout or connect_timeout
   kSlow,              // record_timeout
   kAborted,           // abort()
 };
@@ -158,9 +160,10 @@ class Connection final : private posix::Watched {
   void shut_down();
   void watch_progress();
   void watch_record();
+  Instant next_deadline() const noexcept;
   void set_deadline();
   bool awaits_bytes() const noexcept;
-  bool is_stalled() const noexcept;
+  bool awaits_record() const noexcept;
   void end(const End& why);
 
   posix::Reactor& reactor_;
@@ -187,7 +190,7 @@ class Connection final : private posix::Watched {
   bool timed_ = false;      // a deadline is set
   Instant deadline_{};      // that one
   bool late_ = false;       // the deadline has passed; what can be read decides
-  StallClock stall_clock_;
+  StallClocks stalls_;
   RecordClock record_clock_;
   End end_;
 };

@@ -321,7 +321,7 @@ TEST_F(ConnectionTest, PeerWhoseBytesWereLeftUnreadIsKept) {
 
 // The deadline of the message before is still set, since nobody has dispatched.
 TEST_F(ConnectionTest, MessageHasAllItsTimeHoweverLongTheConnectionRested) {
-  connect({.stall_timeout = milliseconds(30)});
+  connect({.stall_timeout = milliseconds(30), .send_timeout = milliseconds(30)});
   exchange_a_record_in_two_parts();
   spin_until(posix::Reactor::now() + milliseconds(40));
   const Stream data = some_bytes(100);
@@ -356,7 +356,7 @@ TEST_F(ConnectionTest, RecordHasAllItsTimeHoweverLongTheConnectionRested) {
 }
 
 TEST_F(ConnectionTest, PeerThatDoesNotReadIsDropped) {
-  connect({.stall_timeout = milliseconds(30)});
+  connect({.send_timeout = milliseconds(30)});
   const Stream data = some_bytes(16U << 20U);
   const Bytes run(data);
   ASSERT_TRUE(connection->send({&run, 1}));
@@ -373,7 +373,7 @@ TEST_F(ConnectionTest, PeerThatReadsALittleNowAndThenIsDropped) {
   const int size = 32 << 10;
   ASSERT_EQ(::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
   peer = posix::Fd(ends[0]);
-  const ConnectionOptions options{.stall_timeout = milliseconds(300), .record_rate_min = 1U << 30U};
+  const ConnectionOptions options{.send_timeout = milliseconds(300), .record_rate_min = 1U << 30U};
   connection =
       std::move(*Connection::open(*reactor, {posix::Fd(ends[1]), "local"}, memory, options));
   const Stream data(64U << 20U);
@@ -390,6 +390,21 @@ TEST_F(ConnectionTest, PeerThatReadsALittleNowAndThenIsDropped) {
     (void)connection->receive();
     return connection->ended();
   });
+  EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
+}
+
+// A record that a peer has begun has its own time, whatever the peer takes of our messages.
+TEST_F(ConnectionTest, PeerThatNeitherReadsNorEndsItsRecordIsDroppedForTheRecord) {
+  connect({.stall_timeout = milliseconds(30)});
+  const Stream data = some_bytes(16U << 20U);
+  const Bytes run(data);
+  ASSERT_TRUE(connection->send({&run, 1}));
+  connection->flush();
+  const Instant late = posix::Reactor::now() + milliseconds(60);
+  run_until([&] { return posix::Reactor::now() > late; });
+  EXPECT_FALSE(connection->ended());
+  say(Stream(3));
+  run_until_ended();
   EXPECT_EQ(connection->cause().kind, EndKind::kStalled);
 }
 

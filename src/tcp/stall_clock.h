@@ -10,9 +10,9 @@
 
 namespace rpcrdma::tcp {
 
-// A record that has come in part, or a message of which something is unsent, must move within a
-// time. That begins with the record, or the message: a connection may have rested for hours, and a
-// deadline from before may still be set.
+// A record that has come in part must move within a time, and a message of which something is
+// unsent within another. That begins with the record, or the message: a connection may have rested
+// for hours, and a deadline from before may still be set.
 class StallClock {
  public:
   // A record that is not complete must grow by so much within each `timeout`: a few bytes at a time
@@ -34,7 +34,7 @@ class StallClock {
     received_ += size;
     return received_ >= kProgressMin;
   }
-  void note_sent(Instant now) noexcept { progress_ = now; }
+  void note_progress(Instant now) noexcept { progress_ = now; }
   void restart(Instant now) noexcept {
     progress_ = now;
     received_ = 0;
@@ -46,6 +46,18 @@ class StallClock {
   Instant progress_{};        // when enough bytes moved last
   std::size_t received_ = 0;  // bytes since then
   bool is_busy_ = false;
+};
+
+// Those of a connection.
+struct StallClocks {
+  // A peer may have to take our replies before there is room for its next record.
+  void note_sent(Instant now) noexcept {
+    sending.note_progress(now);
+    receiving.note_progress(now);
+  }
+
+  StallClock receiving;
+  StallClock sending;
 };
 
 }  // namespace rpcrdma::tcp

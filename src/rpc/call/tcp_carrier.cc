@@ -1,6 +1,7 @@
 #include "rpc/call/tcp_carrier.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -24,6 +25,8 @@ tcp::ConnectionOptions connection_options(const ClientOptions& options) {
   made.record = record_limits(options.tcp, options.memory_max);
   made.record.excess = tcp::Excess::kCutReplies;
   made.messages_unsent_max = std::max(options.calls_max, 1U);
+  // A call ends its connection itself if the server has not taken it within its own time.
+  made.send_timeout = limited(std::chrono::nanoseconds::max());
   made.connect_timeout = limited(options.provider.setup_timeout_client);
   return made;
 }

@@ -37,7 +37,11 @@ std::string cause_of_end(const tcp::End& end, const ClientOptions& options) {
              std::to_string(options.tcp.fragments_max);
     case tcp::EndKind::kStalled:
     case tcp::EndKind::kSlow:
-      return "the server neither completed a record nor took one in time";
+      if (end.code == ENOMEM) {
+        return "a reply has waited for memory for too long: let go of replies that were read, or "
+               "raise ClientOptions::memory_max";
+      }
+      return "the server stopped in the middle of a reply";
     case tcp::EndKind::kNone:
     case tcp::EndKind::kClosed:
     case tcp::EndKind::kAborted:

@@ -161,6 +161,7 @@ void TcpServer::open(tcp::Accepted accepted) {
   options.record = {options_.record_size_max, options_.fragments_max, tcp::Excess::kCutCalls};
   options.messages_unsent_max = options_.calls_max;
   options.stall_timeout = rpc::limited(shared_.state.options.peer_timeout);
+  options.send_timeout = options.stall_timeout;
   options.record_timeout = rpc::limited(shared_.state.options.pull_timeout);
   options.record_rate_min = shared_.state.options.pull_rate_min;
   const std::string peer = accepted.peer;
