@@ -15,6 +15,7 @@ import test_programs
 NAMED = re.compile(r"\bplanted-(\d+)\b")
 LOCATED = re.compile(r"^(?:In file included from |\s+from )?([^\s:][^:\n]*):(\d+)[:,]", re.M)
 ERROR = re.compile(r"^(?=\S.*: (?:fatal )?error: )", re.M)
+STEP = re.compile(r"^\[\d+/\d+\] .*\n", re.M)  # ninja's line of one that went well
 # From the second number of rounds on a fault whose form does not compile gets no other one.
 ROUNDS_MAX, ROUNDS_WITH_FORMS = 40, 8
 
@@ -106,7 +107,7 @@ class SwitchedBuild:
             usable = [switch for switch in usable
                       if switch not in guilty or (turn < ROUNDS_WITH_FORMS and switch.give_up_form())]
             print(f"mutants: {len(guilty)} forms did not compile; {len(usable)} faults are in the build", flush=True)
-        print(f"mutants: the faults do not compile in one build; each gets its own:\n{output[-4000:]}", flush=True)
+        print(f"mutants: the faults do not compile in one build; each gets its own:\n{STEP.sub('', output)[-4000:]}", flush=True)
         self.restore()
         if not self.programs.build(jobs):
             raise SystemExit("mutants: the tree does not build without a fault either")
