@@ -439,7 +439,10 @@ void EngineSide::seen_send(const engine::PostSend& send) {
   const bool is_call = kind == engine::WorkKind::kCallSend;
   const bool is_done = kind == engine::WorkKind::kDoneSend;
   const bool is_option = kind == engine::WorkKind::kOptionSend;
-  FUZZ_CHECK(header.credits == (is_call || is_done ? requested() : granted()),
+  // An option that asks requests, and one that answers grants, as Calls and replies do.
+  const bool asks = is_option ? header.says_call.value_or(false) : is_call || is_done;
+  const std::uint32_t credits = asks ? requested() : granted();
+  FUZZ_CHECK(header.credits == (is_option ? std::max(credits, 1U) : credits),
              "another number of credits");
   FUZZ_CHECK(is_done == header.is_done, "another message than it should be");
   FUZZ_CHECK(!header.is_option || is_option, "a call's message is an option");
@@ -475,8 +478,10 @@ SentHeader EngineSide::decode_sent(Bytes header, wire::ChunkLists& lists) const 
     told.says_call = message->direction == v2::Direction::kCall;
   } else if (const auto* no_message = std::get_if<v2::NoMsg>(&sent.body)) {
     told.says_call = no_message->direction == v2::Direction::kCall;
+  } else if (const auto* option = std::get_if<v2::Optional>(&sent.body)) {
+    told.says_call = option->direction == v2::Direction::kCall;
+    told.is_option = true;
   }
-  told.is_option = std::holds_alternative<v2::Optional>(sent.body);
   return told;
 }
 
