@@ -42,7 +42,7 @@ class RPCRDMA_EXPORT FunctionService final : public Service {
   //
   // A function that returns an AcceptStatus ends the call with it: kSuccess sends the results. An
   // exception that leaves it is answered with kSystemErr. A function that returns void calls the
-  // context's succeed() or fail() itself, now or later, and must not throw.
+  // context's succeed() or fail() itself, now or later; for exceptions see Service::call().
   template <class Function>
   FunctionService& on(std::uint32_t procedure, Function function, ProcedureOptions options) {
     using Result = std::invoke_result_t<Function&, CallContext&>;
