@@ -125,11 +125,13 @@ std::clock_t time_for_connections(bool both_ways) {
 // A connection of which both directions are known is not among those that wait for the other one.
 TEST(RoceCaptures, GiveUpConnectionsOfOneDirectionWithoutASearchThroughAllOfThem) {
   std::clock_t one = std::numeric_limits<std::clock_t>::max(), both = one;
-  for (int repeated = 0; repeated < 3; ++repeated) {
+  const auto is_as_fast = [&] { return 2 * one < 3 * both; };
+  // Other work on the machine lengthens any run, by a factor of 1.7 once: a search lengthens all.
+  for (int repeated = 0; repeated < 3 || (repeated < 12 && !is_as_fast()); ++repeated) {
     one = std::min(one, time_for_connections(false));
     both = std::min(both, time_for_connections(true));
   }
-  EXPECT_LT(2 * one, 3 * both) << one << " and " << both;
+  EXPECT_TRUE(is_as_fast()) << one << " and " << both << " ticks of the processor's clock";
 }
 
 TEST(Endpoints, ShareNoHashThoughTheirAddressesAndPortsHaveOneSum) {
