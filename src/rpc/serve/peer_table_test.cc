@@ -83,10 +83,10 @@ class PeerTableTest : public ::testing::Test {
   }
 
   // All peers have a duplicate of a call that is under way elsewhere.
-  void receive_duplicate() {
-    cache_.begin(kSlow);
-    ASSERT_TRUE(registry_.add(4711, 1, service_));
-    carrier_.receive(encode_for_test({Xid{5}, {4711, 1, 1}, {}, {}}));
+  void receive_duplicate(std::uint32_t xid = 5) {
+    cache_.begin(key_of(xid));
+    if (xid == 5) ASSERT_TRUE(registry_.add(4711, 1, service_));
+    carrier_.receive(encode_for_test({Xid{xid}, {4711, 1, 1}, {}, {}}));
     ASSERT_TRUE(carrier_.serving.waits_for_a_duplicate());
   }
 
@@ -175,6 +175,24 @@ TEST_F(PeerTableTest, PeerThatWaitsForACallHasATurnWhenThatOneEnds) {
   EXPECT_EQ(round(), "");
   EXPECT_TRUE(table_.anybody_waits_for_a_call());
   cache_.finish(kSlow, {});
+  table_.handle_call_end();
+  EXPECT_EQ(round(), "a");
+}
+
+TEST_F(PeerTableTest, PeerThatHasWaitedForACallMayWaitForAnother) {
+  NamedPeer& a = add('a');
+  receive_duplicate();
+  round();
+  cache_.finish(kSlow, {});
+  table_.handle_call_end();
+  EXPECT_TRUE(carrier_.retry_duplicates());
+  EXPECT_EQ(round(), "a");
+  EXPECT_FALSE(table_.anybody_waits_for_a_call());
+  receive_duplicate(6);
+  a.handle_news();
+  EXPECT_EQ(round(), "a");
+  EXPECT_TRUE(table_.anybody_waits_for_a_call());
+  cache_.finish(key_of(6), {});
   table_.handle_call_end();
   EXPECT_EQ(round(), "a");
 }

@@ -2,8 +2,12 @@
 #include "rpc/serve/tcp_server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,8 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "posix/address.h"
+#include "posix/fd.h"
 #include "rpc/serve/server_impl.h"
 #include "rpc/serve/server_state.h"
+#include "rpc/serve/serving_for_test.h"
 #include "rpcrdma/client.h"
 
 namespace rpcrdma::rpc {
@@ -36,8 +43,18 @@ class HoldService final : public Service {
   void answer() {
     for (CallContext* call : std::exchange(held, {})) call->succeed();
   }
+  // Answers the oldest with more than sockets take.
+  void answer_at_length() {
+    CallContext* const oldest = held.front();
+    held.erase(held.begin());
+    oldest->results().bulk(long_results_);
+    oldest->succeed();
+  }
 
   std::vector<CallContext*> held;
+
+ private:
+  const std::vector<std::byte> long_results_ = std::vector<std::byte>(16U << 20U);
 };
 
 class TcpTurnsTest : public ::testing::Test {
@@ -68,6 +85,37 @@ class TcpTurnsTest : public ::testing::Test {
       EXPECT_TRUE(reply) << reply.error().message();
       ++ended_;
     }));
+  }
+  // Connects another host, which reads nothing.
+  posix::Fd connect_from(const std::string& host) const {
+    posix::Fd socket(::socket(AF_INET, SOCK_STREAM, 0));
+    const int room = 4096;
+    EXPECT_EQ(::setsockopt(socket.value(), SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
+    const posix::Address from = *posix::parse_address(host + ":0");
+    EXPECT_EQ(::bind(socket.value(), from.pointer(), from.size), 0);
+    const posix::Address to = *posix::parse_address(url_.substr(url_.find("//") + 2));
+    EXPECT_EQ(::connect(socket.value(), to.pointer(), to.size), 0);
+    return socket;
+  }
+  // Sends a Call as far as the server takes it.
+  void send(const posix::Fd& socket, std::uint32_t procedure, std::size_t size) const {
+    oncrpc::CallHeader header;
+    header.xid = Xid{4711};
+    header.procedure = {kProgram, kVersion, procedure};
+    const MessageForTest message = encode_for_test(header);
+    const std::size_t arguments = size > 0 ? 4 + size : 0;
+    std::vector<std::byte> record(4 + message.size() + arguments);
+    xdr::Writer writer(record);
+    writer.u32(0x80000000U | static_cast<std::uint32_t>(message.size() + arguments));
+    writer.opaque_fixed(message);
+    if (size > 0) writer.u32(static_cast<std::uint32_t>(size));
+    Bytes rest(record);
+    for (int idle = 0; !rest.empty() && idle < 1000;) {
+      const ssize_t sent = ::send(socket.value(), rest.data(), rest.size(), MSG_DONTWAIT);
+      idle = sent > 0 ? 0 : idle + 1;
+      if (sent > 0) rest = rest.subspan(static_cast<std::size_t>(sent));
+      server_->progress();
+    }
   }
   void run_until(const std::function<bool()>& is_done) {
     for (int rounds = 0; !is_done(); ++rounds) {
@@ -203,6 +251,28 @@ TEST_F(TcpTurnsTest, RecordsOfWhichNoneHasEnoughMemoryAreCompletedOneAfterTheOth
   ServerOptions options;
   options.memory_max = 1U << 20U;
   start(options);
+  for (std::size_t i = 0; i < kClients; ++i) connect();
+  for (const auto& client : clients_) call(*client, kAnswer, kSize);
+  run_until([this] { return ended_ == begun_; });
+}
+
+// Its record is not read on until the peer takes its replies, and nor are those of others then.
+TEST_F(TcpTurnsTest, HostThatLeavesItsRepliesHasNoTurnForMemory) {
+  constexpr std::size_t kSize = 280'000, kClients = 8;
+  ServerOptions options;
+  options.memory_max = 1U << 20U;
+  options.tcp.unsent_max = 1U << 20U;
+  start(options);
+  const posix::Fd other = connect_from("127.0.0.2");
+  send(other, kHold, 0);
+  run_until([this] { return service_.held.size() == 1; });
+  call(connect(), kHold, 500'000);
+  run_until([this] { return service_.held.size() == 2; });
+  send(other, kHold, 500'000);  // of which the pool has not twice as many
+  run_rounds(1000);
+  service_.answer_at_length();
+  run_rounds(1000);
+  service_.answer();
   for (std::size_t i = 0; i < kClients; ++i) connect();
   for (const auto& client : clients_) call(*client, kAnswer, kSize);
   run_until([this] { return ended_ == begun_; });
