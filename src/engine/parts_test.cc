@@ -356,6 +356,21 @@ TEST(OfferedChunks, OneHandleIsWhatAllSegmentsHave) {
   EXPECT_FALSE(offered.only_handle());
 }
 
+TEST(OfferedChunks, OneHandleIsWhatAllWriteChunksHave) {
+  const auto only_handle = [](std::uint32_t first, std::uint32_t second) {
+    wire::ChunkLists lists;
+    for (const std::uint32_t handle : {first, second}) {
+      const wire::Segment segment{SteeringTag{handle}, 100, 0};
+      EXPECT_TRUE(lists.writes.push_back({&segment, 1}));
+    }
+    OfferedChunks offered;
+    EXPECT_TRUE(offered.take(lists, {}));
+    return offered.only_handle();
+  };
+  EXPECT_EQ(only_handle(5, 5), SteeringTag{5});
+  EXPECT_FALSE(only_handle(5, 6));
+}
+
 TEST(OfferedChunks, DigestIsOfPositionsAndLengthsOnly) {
   const auto digest = [](std::uint32_t position, std::uint32_t length, std::uint32_t handle) {
     OfferedChunks offered;

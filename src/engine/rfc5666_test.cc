@@ -628,6 +628,26 @@ TEST_F(ExposedReplies, StayWithinTheThresholdAlsoWithAnEmptyReplyChunk) {
   EXPECT_LE(size, sizes().inline_send);
 }
 
+// In full form, an unused Reply chunk comes back with all its segments.
+TEST(PlanReadReply, CountsTheSegmentsOfAReplyChunkThatComeBack) {
+  const HeaderSizes& size = header_sizes(sizes().dialect);
+  const std::uint32_t with_one_read = size.shortest + size.read_segment + size.reply_chunk;
+  const auto form_of = [&](ReturnForm form, std::uint32_t rest) {
+    Options options = profile();
+    options.return_form = form;
+    const Fragment runs[] = {{Lease{50}, rest, 0, 0}, {Lease{51}, 6000, 8, 1}};
+    ReplyPlan plan;
+    rfc5666::ExposedRuns exposed;
+    rfc5666::plan_read_reply(runs, 3, options, sizes(), plan, exposed);
+    return plan.form;
+  };
+  const std::uint32_t left = sizes().inline_send - with_one_read;
+  EXPECT_EQ(form_of(ReturnForm::kShortened, left), ReplyForm::kMsg);
+  EXPECT_EQ(form_of(ReturnForm::kShortened, left + 4), ReplyForm::kNoMsg);
+  EXPECT_EQ(form_of(ReturnForm::kFull, left - 3 * size.plain_segment), ReplyForm::kMsg);
+  EXPECT_EQ(form_of(ReturnForm::kFull, left - 3 * size.plain_segment + 4), ReplyForm::kNoMsg);
+}
+
 TEST_F(ExposedReplies, AreNotMadeForBindingsThatForbidThem) {
   const Fragment runs[] = {{Lease{50}, 28, 0, 0}, {Lease{51}, 6000, 8, 1}};
   answer(call(1), runs, false);

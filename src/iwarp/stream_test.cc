@@ -189,6 +189,27 @@ TEST(Stream, UnsignaledWorkCompletesOnlyWhenItFails) {
   EXPECT_EQ(one(pair.initiator)->status, Status::kFlushed);
 }
 
+TEST(Stream, TakesAsManyExposuresOfEachKindAsItHasRoomFor) {
+  constexpr std::uint32_t kRoom = 4;  // of exposures and revocations that are not polled
+  SeededRandom random{42};
+  StreamOptions options;
+  options.queue_depth = kRoom;
+  Buffer memory(8);
+  for (const bool for_writing : {false, true}) {
+    Stream stream(options, random);
+    stream.start({true, true, 2, 4, 4, Rtr::kNone}, kFpduSizeMax, 0);
+    const auto expose = [&](std::uint64_t id) {
+      return for_writing ? stream.expose_for_writing(id, memory)
+                         : stream.expose_for_reading(id, memory);
+    };
+    std::uint64_t exposed = 0;
+    while (exposed < 99 && expose(exposed)) ++exposed;
+    EXPECT_EQ(exposed, kRoom);
+    EXPECT_EQ(completions(stream).size(), kRoom);
+    EXPECT_TRUE(expose(exposed)) << "the others were polled";
+  }
+}
+
 TEST(Stream, QueuesAreBoundedByWhatWasNotPolled) {
   StreamPair pair;
   Buffer memory(8);

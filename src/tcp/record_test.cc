@@ -289,6 +289,23 @@ TEST(RecordReader, ClientsCutRepliesAndRefuseCalls) {
   }
 }
 
+TEST(RecordReader, BytesThatAreNoLongerKeptCountForTheLargestRecord) {
+  constexpr std::uint32_t kFirst = 90'000, kSecond = 50'000;
+  for (const std::uint32_t too_many : {0U, 1U}) {
+    Purse memory;
+    RecordReader reader(memory,
+                        {.size_max = 100'000, .fragments_max = 9, .excess = Excess::kCutCalls});
+    Stream stream;
+    add_fragment(stream, call_pattern(kFirst), false);
+    add_fragment(stream, Stream(kSecond), false);
+    reader.take(stream);
+    stream.clear();
+    add_mark(stream, kLastFragment | (0x7fffffffU - kFirst - kSecond + too_many));
+    reader.take(stream);
+    EXPECT_EQ(reader.error(), too_many > 0 ? RecordError::kTooLarge : RecordError::kNone);
+  }
+}
+
 TEST(RecordReader, OnlyACallIsCutAndNoneAboveTheLargestFragment) {
   const auto error_of = [](const Stream& stream) {
     Purse memory;

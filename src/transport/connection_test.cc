@@ -137,6 +137,22 @@ TEST_F(ConnectionTest, EndsItsTurnThoughMessagesComeAsFastAsItTakesThem) {
   EXPECT_NE(connection_->pump(Instant{}), Connection::Moved::kPart);
 }
 
+TEST_F(ConnectionTest, TimeOfACallEndsThoughMessagesComeAsFastAsItTakesThem) {
+  start_call(0);
+  queue_pair_->floods = true;
+  connection_->pump(Instant{} + std::chrono::seconds(65));
+  EXPECT_EQ(connection_->engine().counters().timed_out, 1U);
+}
+
+// There is no room for them in any address space.
+TEST(ConnectionOfManyCalls, IsRefusedWhereTheyHaveNoMemory) {
+  MessageRooms rooms(std::size_t{1} << 40U);
+  ASSERT_FALSE(rooms.is_whole());
+  const auto made = Connection::create(std::make_unique<FakeQueuePair>(), engine::Role::kClient,
+                                       engine::Options{}, &rooms);
+  EXPECT_FALSE(made);
+}
+
 TEST_F(ConnectionTest, PumpTellsOfOneCompletionThatLeadsToNothing) {
   start_call(0);
   ASSERT_EQ(queue_pair_->posted.size(), 1U) << "the Send";

@@ -340,6 +340,19 @@ TEST_F(HostileToStepUp, ServerThatStopsMeanwhileClosesInstead) {
   EXPECT_TRUE(server->drained());
 }
 
+TEST_F(HostileToStepUp, ServerThatStopsAgreesNoMore) {
+  start();
+  const auto peer = connect();
+  ASSERT_TRUE(peer->send(call_of(AgreeingService::kHold)));
+  run_until([this] { return !service.held.empty(); });
+  server->stop();
+  server->progress();
+  CallContext& held = *std::exchange(service.held, {}).front();
+  EXPECT_EQ(held.step_up(), StepUp::kUnable);
+  held.succeed();
+  EXPECT_EQ(to_words(peer->receive(28)), kNullReply);
+}
+
 // --- The client's side -------------------------------------------------------------------------
 
 TEST_F(SteppingUp, ClientRefusesWhileCallsAreUnderWayAndStaysAsItIs) {

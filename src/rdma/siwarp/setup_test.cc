@@ -4,10 +4,13 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -18,6 +21,21 @@
 #include "support/descriptors.h"
 #include "support/hex.h"
 #include "support/raw_peer.h"
+
+namespace {
+
+// While it is positive, each recv(2) of this program finds as much as it has room for.
+std::atomic<int> flooded_receives = 0;
+
+}  // namespace
+
+extern "C" ssize_t recv(int socket, void* data, std::size_t size, int flags) {
+  if (flooded_receives > 0) {
+    --flooded_receives;
+    return static_cast<ssize_t>(size);
+  }
+  return ::syscall(SYS_recvfrom, socket, data, size, flags, nullptr, nullptr);
+}
 
 namespace rpcrdma::rdma::siwarp::test {
 namespace {
@@ -399,6 +417,18 @@ std::unique_ptr<RawPeer> refused_peer(Nodes& nodes) {
   EXPECT_TRUE(
       nodes.pump_until([&] { return setup_counters(*nodes.server_provider).malformed == 1; }));
   return peer;
+}
+
+TEST(SiwarpSetup, RefusedPeerThatSendsWithoutEndHoldsUpNobody) {
+  constexpr int kMany = 10'000;
+  Nodes nodes;
+  const auto refused = refused_peer(nodes);
+  ASSERT_TRUE(refused->send(hex("48")));
+  flooded_receives = kMany;
+  nodes.pump();
+  const int left = flooded_receives.exchange(0);
+  EXPECT_LT(left, kMany) << "its bytes were read";
+  EXPECT_GT(left, kMany - 1000) << "others had their turn";
 }
 
 // Otherwise its peer keeps the descriptor for `linger`, while another connection waits for one.
