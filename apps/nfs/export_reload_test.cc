@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nfs/exporter.h"
+#include "nfs/posix/disk_for_test.h"
 
 // The exports of a server that runs are replaced.
 namespace nfs {
@@ -110,6 +111,7 @@ class ExportReload : public ::testing::Test {
   }
 
   static constexpr std::size_t kOpenFilesMax = 96;
+  int directories_ = 0;  // made by tests
   fs::path top_;
   std::unique_ptr<Exporter> exporter_;
 };
@@ -223,6 +225,36 @@ TEST_F(ExportReload, ReadersSeeTheOldListOrTheNewOne) {
   }
   ends = true;
   reader.join();
+}
+
+// "sync" of an export is more than the option for all of them.
+TEST_F(ExportReload, ChangesAreOnTheDiskWhereTheExportOrTheServerSaysSo) {
+  const auto syncs_of = [this](const char* text, bool is_async) {
+    ExporterOptions options;
+    options.exports = {made(text)};
+    options.is_async = is_async;
+    options.handles = posix::HandleKind::kTable;
+    auto opened = Exporter::open(std::move(options));
+    EXPECT_TRUE(opened) << opened.error();
+    FileSystem& files = *(*opened)
+                             ->exports()
+                             .read([](const ExportList& list) { return list.all().front().served; })
+                             ->files;
+    const std::string name = std::string("new") + std::to_string(++directories_);
+    posix::DiskForTest::syncs = 0;
+    std::promise<nfs3::nfsstat3> ended;
+    files.start(RequestOf<nfs3::NFSPROC3_MKDIR>{
+        {}, {{{files.root()}, name}, {}}, {}, [&ended](const nfs3::MKDIR3res& results) {
+          ended.set_value(results.status());
+        }});
+    EXPECT_EQ(ended.get_future().get(), nfs3::nfsstat3::NFS3_OK);
+    const int syncs = posix::DiskForTest::syncs;
+    EXPECT_TRUE((*opened)->stop());
+    return syncs;
+  };
+  EXPECT_GT(syncs_of("b:rw,name=/b", false), 0);
+  EXPECT_EQ(syncs_of("b:rw,name=/b", true), 0);
+  EXPECT_GT(syncs_of("b:rw,sync,name=/b", true), 0);
 }
 
 }  // namespace

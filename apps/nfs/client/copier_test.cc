@@ -71,6 +71,23 @@ TEST_P(Copying, TakesATreeUpAndDownAgainAsItIs) {
   EXPECT_EQ(tree(served_->path("tree")), expected);
 }
 
+// Returns when the file was read last, and when it was written.
+std::pair<time_t, time_t> times_of(const fs::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return {status.st_atim.tv_sec, status.st_mtim.tv_sec};
+}
+
+TEST_P(Copying, KeepsBothTimesOfAFile) {
+  write("file", "");  // nobody reads it meanwhile
+  const timespec times[2] = {{1'100'000'000, 0}, {1'000'000'000, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (here_ / "file").c_str(), times, 0), 0);
+  EXPECT_EQ(messages(up("file", "there", {.keep = true})), "");
+  EXPECT_EQ(times_of(served_->path("there")), std::pair(1'100'000'000L, 1'000'000'000L));
+  EXPECT_EQ(messages(down("there", "back", {.keep = true})), "");
+  EXPECT_EQ(times_of(here_ / "back"), std::pair(1'100'000'000L, 1'000'000'000L));
+}
+
 TEST_P(Copying, WorksWithOneSlotAndTellsHowFarItIs) {
   make_tree();
   CopyProgress last;

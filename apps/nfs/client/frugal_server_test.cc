@@ -113,6 +113,8 @@ class FrugalServer : public nfs3::NFS_V3_Service {
       entry.cookie = args.cookie + i;
       entry.name = std::to_string(++names_listed);
       if (entry.cookie == kPage * pages_of_circle) entry.cookie = kPage;
+      if (says & 1U) entry.name_handle.set_handle({{std::byte{2}}});
+      if (says & 2U) entry.name_attributes.set_attributes(attributes_of_file(7));
       ok.reply.entries.push_back(std::move(entry));
     }
     ok.reply.eof = names_listed >= names;
@@ -122,6 +124,7 @@ class FrugalServer : public nfs3::NFS_V3_Service {
   static constexpr std::uint64_t kPage = 20;
   std::atomic<std::uint64_t> names = 20 * kPage, names_listed = 0;
   std::uint64_t pages_of_circle = 1'000'000;
+  std::atomic<unsigned> says = 0;  // of each that is listed: 1, its handle; 2, its attributes
   std::uint64_t reads_nothing_from = UINT64_MAX;
   std::atomic<std::size_t> busy_calls = 0;  // that are answered so before others are
   std::string content, looked_up;
@@ -239,6 +242,18 @@ TEST_P(Frugal, ListThatGoesRoundInACircleIsAFailure) {
   const auto listed = mounted().wait_for(mounted_->list(mounted_->root()));
   ASSERT_FALSE(listed) << "it ended by itself";
   EXPECT_THAT(listed.error().message(), testing::HasSubstr("without end"));
+}
+
+// RFC 1813 leaves both to the server.
+TEST_P(Frugal, NamesAreListedWithAllOrNothingOfTheirFiles) {
+  for (const unsigned says : {0U, 1U, 2U, 3U}) {
+    service_.says = says;
+    service_.names_listed = 0;
+    const auto listed = mounted().wait_for(mounted_->list(mounted_->root()));
+    ASSERT_TRUE(listed) << listed.error().message();
+    ASSERT_EQ(listed->size(), service_.names);
+    EXPECT_EQ(listed->front().node.has_value(), says == 3) << says;
+  }
 }
 
 TEST_P(Frugal, ListOfMoreNamesThanAreTakenIsAFailure) {

@@ -30,6 +30,9 @@ TEST(NfsUrl, SaysWhatIsWrong) {
         "nfs+rdma://a/data/%zz", "nfs+rdma://a/data/../b"}) {
     EXPECT_FALSE(parse_nfs_url(text)) << text;
   }
+  const std::string longest(255, 'x');
+  EXPECT_TRUE(parse_nfs_url("nfs+tcp://a/" + longest + "/b"));
+  EXPECT_FALSE(parse_nfs_url("nfs+tcp://a/" + longest + "x/b")) << "no file system has such a name";
   std::string many = "nfs+rdma://a";
   for (int i = 0; i < 16; ++i) many += ",a";
   EXPECT_THAT(parse_nfs_url(many + "/data").error(), HasSubstr("more than 16 servers"));

@@ -1,5 +1,6 @@
 #include "nfs/posix/disk_for_test.h"
 
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -16,7 +17,10 @@ int sync(long number, int descriptor) {
   ++DiskForTest::waiting;
   while (DiskForTest::is_slow) std::this_thread::yield();
   --DiskForTest::waiting;
-  if (DiskForTest::sync_error != 0) {
+  struct stat status {};
+  const bool fails = DiskForTest::failing == 0 ||
+                     (::fstat(descriptor, &status) == 0 && status.st_ino == DiskForTest::failing);
+  if (DiskForTest::sync_error != 0 && fails) {
     errno = DiskForTest::sync_error;
     return -1;
   }

@@ -4,6 +4,7 @@
 #define RPCRDMA_NFS_POSIX_DISK_FOR_TEST_H_
 
 #include <atomic>
+#include <cstdint>
 
 namespace nfs::posix {
 
@@ -13,6 +14,8 @@ struct DiskForTest {
   static inline std::atomic<int> waiting = 0;
   // Errors of those, and of writes that wait for the disk; 0: none.
   static inline std::atomic<int> sync_error = 0;
+  // The only file, by its number, that they fail for; 0: all.
+  static inline std::atomic<std::uint64_t> failing = 0;
   // The error of any write.
   static inline std::atomic<int> write_error = 0;
   static inline std::atomic<int> syncs = 0;        // calls of any of them

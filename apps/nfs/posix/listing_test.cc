@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -73,6 +75,23 @@ TEST_F(ListingsTest, AreMadeForOneLongDirectoryAtATime) {
   Listings patient({.long_min = 30});
   patient.long_one().acquire();
   EXPECT_TRUE(page(patient, 0, 5)) << "it is not long";
+}
+
+// The room for those that are read page by page is not for others, of which nobody asks for more.
+TEST_F(ListingsTest, AreKeptForTheNextPageAlone) {
+  for (int i = 0; i < 20; ++i) make(std::to_string(i));
+  const files::File directory(path_.c_str(), O_RDONLY | O_DIRECTORY);
+  struct stat status {};
+  ASSERT_EQ(::fstat(directory.descriptor(), &status), 0);
+  status.st_ctim = {1, 0};  // long past, so that nothing has changed since
+  Listings listings({.directories_max = 1});
+  const std::array<std::byte, 1> of_small{std::byte{1}};
+  const auto small = InnerHandle::of(of_small);
+  ASSERT_FALSE(listings.page({}, directory, status, 0, 5)->is_last);
+  ASSERT_TRUE(listings.page(small, directory, status, 0, 100)->is_last);
+  for (int i = 0; i < 20; ++i) std::filesystem::remove(path_ / std::to_string(i));
+  EXPECT_EQ(listings.page({}, directory, status, 0, 100)->entries.size(), 22U) << "it is read anew";
+  EXPECT_EQ(listings.page(small, directory, status, 0, 100)->entries.size(), 2U) << "it was kept";
 }
 
 TEST_F(ListingsTest, BeginWithTheDirectoryItselfAndTheOneAbove) {

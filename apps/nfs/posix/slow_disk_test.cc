@@ -62,6 +62,7 @@ class SlowDisk : public testing::Test {
   ~SlowDisk() override {
     DiskForTest::is_slow = false;
     DiskForTest::sync_error = 0;
+    DiskForTest::failing = 0;
     DiskForTest::write_error = 0;
     EXPECT_TRUE(files_->stop(std::chrono::steady_clock::now() + kBound));
     files_.reset();
@@ -228,6 +229,20 @@ TEST_F(FailingDisk, LosesNothingSilentlyOfAFileThatIsClosedBeforeItsCommit) {
   EXPECT_TRUE(is_told) << "its COMMIT would succeed with the old verifier";
 }
 
+TEST_F(FailingDisk, ReportsARenameOfWhichOneDirectoryIsNotOnTheDisk) {
+  for (const char* const each : {"from", "to"}) fs::create_directory(folder_ / each);
+  for (const char* const failing : {"from", "to"}) {
+    std::ofstream(folder_ / "from/file") << "x";
+    const nfs3::RENAME3args args{{handle_of("from"), "file"}, {handle_of("to"), "file"}};
+    struct stat status {};
+    ASSERT_EQ(::stat((folder_ / failing).c_str(), &status), 0);
+    DiskForTest::failing = status.st_ino;
+    DiskForTest::sync_error = EIO;
+    EXPECT_EQ(call<nfs3::NFSPROC3_RENAME>(args).status(), nfsstat3::NFS3ERR_IO) << failing;
+    DiskForTest::sync_error = 0;
+  }
+}
+
 // A client may meet its quota as often as it likes.
 TEST_F(FailingDisk, KeepsTheVerifierWhenAWriteFailsForItself) {
   const nfs3::nfs_fh3 file = handle_of("two");
@@ -274,19 +289,26 @@ class FewDescriptors : public SlowDisk {
       return args_in(handle_of(name.c_str()));
     };
     // The sanitizer of virtual calls needs descriptors the first time that it sees a class.
-    (void)call<kNumber>(made(std::to_string(kNumber)));
+    const auto with_many = made(std::to_string(kNumber));
+    DiskForTest::syncs = 0;
+    (void)call<kNumber>(with_many);
+    const int syncs = DiskForTest::syncs;
     for (unsigned left = 0; left <= kMost; ++left) {
       const std::string name = std::to_string(kNumber) + "-" + std::to_string(left);
       const fs::path directory = folder_ / name;
       const auto args = made(name);
       nfsstat3 status{};
+      DiskForTest::syncs = 0;
       {
         const DescriptorLimit limit(left);
         status = call<kNumber>(args).status();
       }
       EXPECT_EQ(is_done(directory), status == nfsstat3::NFS3_OK)
           << "procedure " << kNumber << ", " << left << " left: " << to_text(status);
-      if (status == nfsstat3::NFS3_OK) break;
+      if (status == nfsstat3::NFS3_OK) {
+        EXPECT_EQ(DiskForTest::syncs, syncs) << "procedure " << kNumber << ", " << left << " left";
+        break;
+      }
       EXPECT_EQ(status, nfsstat3::NFS3ERR_JUKEBOX);
       ++refused;
       EXPECT_LT(left, kMost) << "it never succeeds";
