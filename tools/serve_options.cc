@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "nfs/exports.h"
@@ -250,8 +252,19 @@ void ServeOptions::read_security() {
   nfs.security = std::move(*parsed);
 }
 
+// Server::listen() would refuse it as well, but as a part of the URL that is made of it.
+void ServeOptions::refuse_place() const {
+  const auto colons = std::ranges::count(listen, ':');
+  const bool has_port = listen.starts_with('[') ? !listen.ends_with(']') : colons == 1;
+  if (!has_port && listen.find('/') == std::string::npos) return;
+  fail(kUsage, fmt::format("--listen takes an address alone, as 0.0.0.0 or ::, and not '{}'; its "
+                           "port is --port",
+                           listen));
+}
+
 void ServeOptions::finish() {
   common.finish();
+  refuse_place();
   refuse_idle();
   read_security();
 }

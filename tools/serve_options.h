@@ -52,6 +52,7 @@ struct ServeOptions {
 
  private:
   void refuse_idle() const;
+  void refuse_place() const;
   void read_security();
   void add_settings_to(Command& command);
   void add_listening_to(Command& command);

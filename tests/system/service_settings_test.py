@@ -223,6 +223,13 @@ class Values(ServiceFixture):
             self.write(f'nfs = ["{{served}}"]\n{name} = ""\nlisten = "0.0.0.0"\n')
             self.refused(f"line 2: '{name}' is empty", "--check", "--config", self.settings)
 
+    def test_address_to_listen_on_has_no_scheme_and_no_port(self):
+        for address in ("rdma://127.0.0.1", "rdma://127.0.0.1:99", "127.0.0.1:99", "localhost:99", "[::1]:99", "/run/socket"):
+            self.refused(f"--listen takes an address alone, as 0.0.0.0 or ::, and not '{address}'; its port is --port",
+                         "--check", "--blob={served}", f"--listen={address}")
+        for address in ("127.0.0.1", "localhost", "::1", "[::1]", "::"):
+            self.check("--blob={served}", f"--listen={address}")
+
     def test_flag_that_is_false_is_as_if_it_were_not_there(self):
         self.write('nfs = ["{served}"]\n')
         plain = self.check("--config", self.settings)
