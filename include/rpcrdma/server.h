@@ -8,6 +8,10 @@
 // Threads: a server belongs to one thread. Only stop() and the answers of a CallContext may come
 // from other threads. With ServerOptions::shards it has further threads of its own, on all of which
 // services are called.
+//
+// After fork() the server is the parent's. A child may destroy its copy, on the thread that drives
+// it, which is the one that forked; with shards that run, it keeps their memory and descriptors
+// until it ends. Without, it may also go on with the server in its parent's place.
 #ifndef RPCRDMA_SERVER_H_
 #define RPCRDMA_SERVER_H_
 

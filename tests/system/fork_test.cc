@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +15,8 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "rpcrdma/client.h"
 #include "rpcrdma/function_service.h"
@@ -157,6 +161,19 @@ TEST_P(ClientFork, ChildMayGoOnWithTheConnectionWhenItsParentLeavesItAlone) {
   EXPECT_EQ(status, 0);
 }
 
+// Returns the status of a child that does this, as of waitpid().
+int child_that(const std::function<void()>& act) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    act();
+    ::_exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
 class UnixServerFork : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -168,18 +185,6 @@ class UnixServerFork : public ::testing::Test {
   void TearDown() override {
     server_.reset();
     std::filesystem::remove_all(folder_);
-  }
-  // Returns the status of a child that does this, as of waitpid().
-  static int child_that(const std::function<void()>& act) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(30);
-      act();
-      ::_exit(0);
-    }
-    int status = -1;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return status;
   }
   bool has_file() const { return std::filesystem::exists(folder_ + "/socket"); }
 
@@ -209,6 +214,47 @@ TEST_F(UnixServerFork, ChildThatGoesOnWithTheServerRemovesItsSocket) {
             }),
             0);
   EXPECT_FALSE(has_file());
+}
+
+// A child has none of the threads, and in the middle of which change they were nobody knows.
+TEST(ShardsFork, ChildrenThatDestroyTheirCopyOfAServerThatIsBusyEnd) {
+  ServerOptions options;
+  options.shards = 3;
+  auto listening = Server::listen("tcp://127.0.0.1:0", options);
+  ASSERT_TRUE(listening) << listening.error().message();
+  std::optional<Server> server(std::move(*listening));
+  FunctionService service;
+  service.on(1, [](CallContext& /*context*/) { return AcceptStatus::kSuccess; });
+  ASSERT_TRUE(server->add(kProcedure.program, kProcedure.version, service));
+  std::atomic<bool> is_over = false;
+  std::atomic<int> calls = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.emplace_back([&, url = "tcp://" + std::string(server->address())] {
+      while (!is_over) {
+        auto client = Client::connect(url);
+        auto call = client.value().prepare(kProcedure);
+        if (client->call(std::move(*call))) ++calls;
+      }
+    });
+  }
+  const auto answer_until = [&](int count) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (calls < count && std::chrono::steady_clock::now() < end) server->progress();
+    EXPECT_GE(calls, count);
+  };
+  for (int i = 0; i < 60 && !HasFailure(); ++i) {
+    answer_until(calls + 30);
+    EXPECT_EQ(child_that([&server] { server.reset(); }), 0);
+  }
+  answer_until(calls + 30);
+  is_over = true;
+  std::thread joins([&] {
+    for (std::thread& each : callers) each.join();
+    is_over = false;
+  });
+  while (is_over) server->progress();  // the last calls are answered
+  joins.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ClientFork, ::testing::Values("rdma", "tcp"));

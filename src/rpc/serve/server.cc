@@ -35,8 +35,13 @@ Expected<std::string, Error> listen_with(rpc::ShardGroup& group, std::string_vie
 
 Server::Server(std::unique_ptr<rpc::ShardGroup> shards) noexcept : shards_(std::move(shards)) {}
 Server::Server(Server&&) noexcept = default;
-Server& Server::operator=(Server&&) noexcept = default;
-Server::~Server() = default;
+Server& Server::operator=(Server&& other) noexcept {
+  if (this != &other) rpc::ShardGroup::end(std::exchange(shards_, std::move(other.shards_)));
+  return *this;
+}
+Server::~Server() {
+  rpc::ShardGroup::end(std::move(shards_));
+}
 
 Expected<Server, Error> Server::listen(std::string_view url, const ServerOptions& options) {
   auto shards = std::make_unique<rpc::ShardGroup>(nullptr, nullptr, options);

@@ -46,6 +46,13 @@ ShardGroup::ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* pr
   state_.log.when_empty([this] { first().loop().wake(); });
 }
 
+void ShardGroup::end(std::unique_ptr<ShardGroup> group) noexcept {
+  if (!group || !group->threads_ || !group->threads_->elsewhere()) return;
+  static std::atomic<ShardGroup*> left = nullptr;  // a search for leaks finds them by it
+  ShardGroup* const last = group.release();
+  last->left_before_ = left.exchange(last);
+}
+
 // The first shard goes last, since the others may still give something back to it.
 ShardGroup::~ShardGroup() {
   quits_ = true;
@@ -58,7 +65,7 @@ ShardGroup::~ShardGroup() {
 }
 
 Expected<void, Error> ShardGroup::expect_still(std::string_view operation) const {
-  if (!runs_) return {};
+  if (!threads_) return {};
   return Unexpected<Error>(Error{Errc::kUnsupported, std::string(operation),
                                  std::string(first().address()),
                                  "its shards run: do this before run() or progress()"});
@@ -195,7 +202,7 @@ Expected<void, Error> ShardGroup::register_read_only(Bytes memory) {
 
 // If the system gives no more threads, fewer shards share the connections.
 void ShardGroup::start() {
-  runs_ = true;
+  threads_.emplace();
   const posix::ForeignSignals blocked;
   for (std::size_t i = 1; i < shards_.size(); ++i) {
     Shard& shard = *shards_[i];
@@ -236,9 +243,9 @@ bool ShardGroup::note_drained(Shard& shard) {
 }
 
 void ShardGroup::progress() {
-  if (!runs_ && shards_.size() > 1) start();
+  if (!threads_ && shards_.size() > 1) start();
   first().progress();
-  if (runs_ && first().stopping() && first().drained()) note_drained(*shards_.front());
+  if (threads_ && first().stopping() && first().drained()) note_drained(*shards_.front());
 }
 
 void ShardGroup::stop() noexcept {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "posix/born_here.h"
 #include "rpc/security.h"
 #include "rpc/serve/server_impl.h"
 #include "rpc/serve/server_state.h"
@@ -26,6 +27,9 @@ class ShardGroup {
   ShardGroup(std::unique_ptr<rdma::Provider> owned, rdma::Provider* provider,
              const ServerOptions& options);
   ~ShardGroup();
+  // Destroys the group, or leaves it in memory as it is: a child of fork() has none of its threads,
+  // and in the middle of which change each of them was nobody knows.
+  static void end(std::unique_ptr<ShardGroup> group) noexcept;
   ShardGroup(const ShardGroup&) = delete;
   ShardGroup& operator=(const ShardGroup&) = delete;
 
@@ -78,9 +82,10 @@ class ShardGroup {
   ServerState state_;
   std::unique_ptr<ServerSecurity> security_;  // outlives the shards' calls
   std::vector<std::unique_ptr<Shard>> shards_;
-  bool runs_ = false;                       // start() was called
+  std::optional<posix::BornHere> threads_;  // since start()
   std::atomic<std::size_t> undrained_ = 1;  // the first shard, and those with a thread
   std::atomic<bool> quits_ = false;
+  ShardGroup* left_before_ = nullptr;  // of those that end() left
 };
 
 }  // namespace rpcrdma::rpc
