@@ -425,6 +425,28 @@ TEST_F(ConnectionTest, FinishSendsWhatWasHandedOverAndThenEnds) {
   EXPECT_EQ(connection->cause().kind, EndKind::kClosed);
 }
 
+// Else the peer would wait until its bytes are taken, and not come to its own end.
+TEST_F(ConnectionTest, FinishedConnectionTakesWhatThePeerStillSends) {
+  connect();
+  connection->finish();
+  run_until([&] {
+    hear();
+    return heard_end;
+  });
+  const Stream rest(32U << 20U);  // more than sockets take
+  std::size_t taken = 0;
+  run_until([&] {
+    const ssize_t size =
+        ::send(peer.value(), rest.data() + taken, rest.size() - taken, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (size > 0) taken += static_cast<std::size_t>(size);
+    return taken == rest.size() || connection->ended();
+  });
+  EXPECT_EQ(taken, rest.size());
+  peer.close();
+  run_until_ended();
+  EXPECT_EQ(connection->cause().kind, EndKind::kClosed);
+}
+
 TEST_F(ConnectionTest, FinishedConnectionDoesNotWaitForEverForThePeersEnd) {
   connect({.linger = milliseconds(20)});
   connection->finish();

@@ -705,6 +705,12 @@ TEST(BackwardClient, NeedsACallThatCameOverAConnection) {
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Errc::kUnsupported);
   EXPECT_EQ(made.error().cause, "the call did not come over a connection of this library");
+  auto client = Client::begin_connect("tcp://127.0.0.1:1");  // nothing is asked of it
+  ASSERT_TRUE(client) << client.error().message();
+  const auto resumed = Reverse::resume(*client, context);
+  ASSERT_FALSE(resumed);
+  EXPECT_EQ(resumed.error().code, Errc::kUnsupported);
+  EXPECT_EQ(resumed.error().cause, made.error().cause);
 }
 
 }  // namespace

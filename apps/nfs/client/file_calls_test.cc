@@ -90,6 +90,17 @@ TEST_P(FileCallsTest, LinkGivesAFileASecondName) {
   EXPECT_EQ(served_.read_file("two"), "text");
 }
 
+// Only a call whose answer was lost may have made it.
+TEST_P(FileCallsTest, SymbolicLinkThatWasThereIsNotMadeAgain) {
+  const auto make = [this] {
+    return mounted_->wait_for(mounted_->make_symbolic_link(mounted_->root(), "link", "target"));
+  };
+  ASSERT_TRUE(make());
+  const auto again = make();
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().status, nfsstat3::NFS3ERR_EXIST);
+}
+
 TEST_P(FileCallsTest, AccessSaysWhatIsAllowedWithTheAttributes) {
   served_.write_file("file", "12345");
   const nfs3::ACCESS3args args{handle("file"), nfs3::ACCESS3_READ | nfs3::ACCESS3_MODIFY};
