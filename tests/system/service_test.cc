@@ -133,6 +133,15 @@ TEST(FunctionService, AnswersWithTheStatusThatAFunctionReturns) {
   EXPECT_TRUE(call_service(client, 0)) << "NULL needs no function";
 }
 
+TEST(FunctionService, TakesOneBulkArgumentUnlessTheProcedureSaysMore) {
+  FunctionService service;
+  const auto answer = [](CallContext& /*context*/) { return AcceptStatus::kSuccess; };
+  service.on(1, answer, {.bulk_argument_size_max = 4096});
+  service.on(2, answer, {.bulk_argument_size_max = 4096, .bulk_arguments_max = 3});
+  EXPECT_EQ(service.traits(1)->bulk_arguments_max, 1U);
+  EXPECT_EQ(service.traits(2)->bulk_arguments_max, 3U);
+}
+
 TEST(FunctionService, TakesBulkArgumentsUpToTheSizeOfTheProcedure) {
   FunctionService service;
   fill(service);
