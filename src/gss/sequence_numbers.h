@@ -23,7 +23,7 @@ class SequenceNumbers {
   // Returns whether another number may be taken: no more are under way than the server remembers,
   // and the oldest of those that it may judge late is half a window behind at most.
   bool may_take() const noexcept {
-    const bool is_behind = !late_.empty() && next_ - late_.front() >= (window_ + 1) / 2;
+    const bool is_behind = !late_.empty() && next_ - late_.front() >= window_ / 2 + window_ % 2;
     return !used_up() && under_way_ < window_ && !is_behind;
   }
   // `may_be_late`: a long call, which is sealed while others are sent, and whose header the server

@@ -50,6 +50,15 @@ TEST(SequenceNumbers, AreUsedUpAtTheLast) {
   EXPECT_FALSE(numbers.may_take());
 }
 
+// RFC 2203 leaves its size to the server.
+TEST(SequenceNumbers, AreTakenBesideALongCallHoweverLargeTheWindowIs) {
+  for (const std::uint32_t window : {0xfffffffeU, 0xffffffffU}) {
+    SequenceNumbers numbers(window);
+    (void)numbers.take(true);
+    EXPECT_TRUE(numbers.may_take()) << window;
+  }
+}
+
 // A server that says 0 has one at the least.
 TEST(SequenceNumbers, AreTakenOneByOneWhereTheServerHasNoWindow) {
   SequenceNumbers numbers(0);
