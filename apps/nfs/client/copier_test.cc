@@ -13,6 +13,7 @@
 #include "nfs/client/copying_for_test.h"
 #include "nfs/client/temporary_name.h"
 #include "nfs/file_size_limit_for_test.h"
+#include "nfs/posix/disk_for_test.h"
 
 namespace nfs {
 namespace {
@@ -114,6 +115,16 @@ TEST_P(Copying, SkipsWhatIsNoFile) {
   const auto back = down("tree", "back", {.recursive = true});
   EXPECT_THAT(back.skipped, testing::ElementsAre("tree/other"));
   EXPECT_EQ(messages(back), "");
+}
+
+TEST_P(Copying, DirectoryThatCannotBeReadToItsEndIsAFailure) {
+  fs::create_directory(here_ / "tree");
+  for (int i = 0; i < 9; ++i) write("tree/" + std::to_string(i), "x");
+  posix::DiskForTest::names_left = 5;
+  const auto ended = up("tree", "", {.recursive = true});
+  posix::DiskForTest::names_left = 1'000'000'000;
+  EXPECT_EQ(ended.failure_count, 1U) << "its other files are missing there";
+  EXPECT_THAT(messages(ended), testing::HasSubstr("it cannot be listed"));
 }
 
 TEST_P(Copying, FailureOfOneLeavesTheOthers) {

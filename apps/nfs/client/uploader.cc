@@ -27,9 +27,13 @@ std::optional<std::vector<std::string>> names_in(int directory) {
     return std::nullopt;
   }
   std::vector<std::string> names;
-  while (const dirent* const entry = ::readdir(stream.get())) {
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(stream.get());
+    if (entry == nullptr) break;
     if (is_safe_name(entry->d_name)) names.emplace_back(entry->d_name);
   }
+  if (errno != 0) return std::nullopt;  // the names so far are not all
   return names;
 }
 

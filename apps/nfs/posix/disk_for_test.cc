@@ -1,5 +1,7 @@
 #include "nfs/posix/disk_for_test.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -42,6 +44,17 @@ int fdatasync(int descriptor) {
 int syncfs(int descriptor) {
   ++DiskForTest::whole_syncs;
   return sync(SYS_syncfs, descriptor);
+}
+
+dirent* readdir(DIR* directory) {
+  if (DiskForTest::names_left == 0) {
+    errno = EIO;
+    return nullptr;
+  }
+  --DiskForTest::names_left;
+  using Function = dirent* (*)(DIR*);
+  static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "readdir"));
+  return real(directory);
 }
 
 // The kernel takes the offset in two halves, of which the second has something on 32 bits alone.

@@ -18,6 +18,8 @@ struct DiskForTest {
   static inline std::atomic<std::uint64_t> failing = 0;
   // The error of any write.
   static inline std::atomic<int> write_error = 0;
+  // So many names are read of directories before they fail with EIO.
+  static inline std::atomic<int> names_left = 1'000'000'000;
   static inline std::atomic<int> syncs = 0;        // calls of any of them
   static inline std::atomic<int> whole_syncs = 0;  // calls of syncfs(2)
 };
