@@ -59,6 +59,18 @@ TEST(Deadline, IsLaterThanAnyTimeWhereItIsNever) {
   EXPECT_FALSE(earlier(Deadline(), Deadline()));
 }
 
+TEST(DrainWatch, GivesBytesAYearAtMost) {
+  using std::chrono::hours;
+  const Instant now(hours(1));
+  DrainWatch watch(hours(1), 1);
+  watch.begin(std::uint64_t{1} << 40U, now);
+  EXPECT_FALSE(watch.is_late(now + hours(24 * 365)));
+  EXPECT_EQ(watch.deadline(), now + hours(24 * 365 + 1));
+  DrainWatch fast(hours(1), 4'000'000'000);  // less than a nanosecond each
+  fast.begin(std::uint64_t{1} << 40U, now);
+  EXPECT_EQ(fast.deadline(), now + hours(1));
+}
+
 TEST(DrainWatch, GivesWhatIsUnderWayAFixedTimeAndThatOfItsBytes) {
   using std::chrono::seconds;
   DrainWatch watch(seconds(10), 100);

@@ -2,6 +2,7 @@
 #ifndef RPCRDMA_BASE_DRAIN_WATCH_H_
 #define RPCRDMA_BASE_DRAIN_WATCH_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -22,6 +23,7 @@ class DrainWatch {
       : timeout_(timeout),
         of_byte_(rate_min > 0 ? std::chrono::nanoseconds(std::chrono::seconds(1)) / rate_min
                               : std::chrono::nanoseconds::zero()),
+        bytes_max_(of_byte_.count() > 0 ? std::chrono::hours(24 * 365) / of_byte_ : 0),
         is_in_use_(rate_min > 0) {}
 
   void begin(std::uint64_t bytes, Instant now) noexcept {
@@ -50,7 +52,7 @@ class DrainWatch {
     if (!is_in_use_) return;
     watched_ = begun_;
     had_grace_ = false;
-    deadline_ = now + timeout_ + static_cast<std::int64_t>(bytes_) * of_byte_;
+    deadline_ = now + timeout_ + std::min(static_cast<std::int64_t>(bytes_), bytes_max_) * of_byte_;
   }
   // All that the deadline was for were taken.
   void restart(Instant now) noexcept {
@@ -60,6 +62,7 @@ class DrainWatch {
 
   const std::chrono::nanoseconds timeout_;
   const std::chrono::nanoseconds of_byte_;  // rounded down, so that no division is on the way
+  const std::int64_t bytes_max_;            // of which the time is a year, so that it fits
   const bool is_in_use_;
   std::uint64_t begun_ = 0, ended_ = 0;  // messages
   std::uint64_t bytes_ = 0;              // under way
